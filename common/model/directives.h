@@ -1,0 +1,33 @@
+/* directives - the one table of every configuration key: parsing, defaults, ranges, did-you-mean, --show-config, the
+ * generated reference page and the annotations all come from it. A key whose behaviour is not there yet is marked in its
+ * row and reported by a warning that names it. Pure. */
+#ifndef FL_COMMON_MODEL_DIRECTIVES_H
+#define FL_COMMON_MODEL_DIRECTIVES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/fmt.h"
+#include "common/model/config.h"
+#include "common/model/findings.h"
+#include "common/model/node.h"
+
+/* Reads a whole sidecar configuration document into c (fresh from fl_config_new). Every unknown key, wrong type, value out
+ * of range and duplicate key becomes a finding; what is right is taken. Profiles and protocol-dependent defaults are not
+ * yet applied: fl_directives_finish does that. False when any error was found. */
+bool fl_directives_read(const struct fl_node *root, struct fl_config *c, struct fl_findings *f);
+/* One backend or route mapping (pushes, annotations); strings go to the arena of c, the result into *ret. */
+bool fl_directives_read_backend(const struct fl_node *map, const char *name, struct fl_config *c, struct fl_backend_conf *ret, struct fl_findings *f);
+bool fl_directives_read_route(const struct fl_node *map, const char *bucket, struct fl_config *c, struct fl_route_conf *ret, struct fl_findings *f);
+bool fl_directives_read_peer(const struct fl_node *map, struct fl_config *c, struct fl_peer_conf *ret, struct fl_findings *f);
+/* Applies profiles A, B, C and the defaults that depend on the protocol, and inherits route -> path, backend -> peer.
+ * Idempotent; call after all backends and routes are known. */
+void fl_directives_finish(struct fl_config *c);
+/* The effective configuration as canonical YAML (--show-config, GET config); secrets are file names and are shown. */
+void fl_directives_show(const struct fl_config *c, struct fl_fmt *out);
+/* docs/CONFIG.md, generated. */
+void fl_directives_reference(struct fl_fmt *out);
+/* The environment overrides of contract.md section 2; value "" = not set. False: refused, finding says why. */
+bool fl_directives_override(struct fl_config *c, const char *env_name, const char *value, struct fl_findings *f);
+
+#endif

@@ -26,7 +26,8 @@ void fl_addr_print_ip(const struct fl_addr *a, struct fl_fmt *f); /* without por
 bool fl_addr_eq(const struct fl_addr *a, const struct fl_addr *b);
 bool fl_addr_is_loopback(const struct fl_addr *a); /* 127/8, ::1, unix */
 bool fl_addr_is_any(const struct fl_addr *a);      /* 0.0.0.0 or [::] */
-/* "name:port" or "name:portname": false when there is no port part. Does not say that the host is a literal. */
+/* "name:port", "name:portname" or "[v6]:port" (host without the brackets): false when there is no port part.
+ * Does not say that the host is a literal. */
 bool fl_addr_split_host(struct fl_span text, struct fl_span *ret_host, struct fl_span *ret_port);
 
 #endif

@@ -33,7 +33,7 @@ void fl_fmt_json(struct fl_fmt *f, struct fl_span s);    /* the inside of a JSON
 void fl_fmt_xml(struct fl_fmt *f, struct fl_span s);     /* character data; controls that XML 1.0 forbids become '?' */
 void fl_fmt_prom(struct fl_fmt *f, struct fl_span s);    /* Prometheus label value: \\ \" \n */
 void fl_fmt_header(struct fl_fmt *f, struct fl_span s);  /* HTTP field value: controls and non-ASCII become '?' */
-void fl_fmt_rfc3339(struct fl_fmt *f, int64_t unix_ms);  /* 2026-11-30T04:42:31.123Z */
+void fl_fmt_rfc3339(struct fl_fmt *f, int64_t unix_ms);  /* 2026-11-30T04:42:31.123Z; years clipped to 0..9999 */
 void fl_fmt_http_date(struct fl_fmt *f, int64_t unix_s); /* Mon, 30 Nov 2026 04:42:31 GMT (RFC 9110 section 5.6.7) */
 
 #endif

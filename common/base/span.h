@@ -1,4 +1,5 @@
-/* span - a run of bytes owned by somebody else: (pointer, length), never NUL-terminated by promise. */
+/* span - a run of bytes owned by somebody else: (pointer, length), never NUL-terminated by promise.
+ * A zeroed struct is a valid empty span: no function here dereferences ptr when len is 0. */
 #ifndef FL_COMMON_BASE_SPAN_H
 #define FL_COMMON_BASE_SPAN_H
 
@@ -21,7 +22,7 @@ static inline struct fl_span fl_span_of(const char *text) /* NULL gives the empt
 
 static inline bool fl_span_eq(struct fl_span a, struct fl_span b)
 {
-    return a.len == b.len && memcmp(a.ptr, b.ptr, a.len) == 0;
+    return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
 }
 
 static inline bool fl_span_is(struct fl_span a, const char *text)
@@ -50,13 +51,13 @@ static inline bool fl_span_ieq(struct fl_span a, struct fl_span b)
 
 static inline bool fl_span_starts(struct fl_span a, struct fl_span prefix)
 {
-    return a.len >= prefix.len && memcmp(a.ptr, prefix.ptr, prefix.len) == 0;
+    return a.len >= prefix.len && (prefix.len == 0 || memcmp(a.ptr, prefix.ptr, prefix.len) == 0);
 }
 
 static inline struct fl_span fl_span_from(struct fl_span a, size_t at) /* at is clipped to the end */
 {
     at = at < a.len ? at : a.len;
-    return (struct fl_span){a.ptr + at, a.len - at};
+    return at ? (struct fl_span){a.ptr + at, a.len - at} : a; /* NULL + 0 is undefined in C */
 }
 
 static inline struct fl_span fl_span_first(struct fl_span a, size_t n)

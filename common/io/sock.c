@@ -100,14 +100,15 @@ static int new_socket(int family)
     return fd < 0 ? -errno : fd;
 }
 
-/* A socket file that nobody listens on is left over from a process that was killed. */
+/* A socket file that nobody listens on is left over from a process that was killed. Asked with a datagram socket: a
+ * living listener is then EPROTOTYPE, and finds no dead connection in its queue. */
 static bool unlink_if_stale(const union any_address *os, socklen_t len)
 {
     struct stat st;
     if (lstat(os->un.sun_path, &st) < 0 || !S_ISSOCK(st.st_mode)) {
         return false;
     }
-    int fd = new_socket(AF_UNIX);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         return false;
     }

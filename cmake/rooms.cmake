@@ -21,6 +21,8 @@ function(fl_room dir)
   endforeach()
 endfunction()
 
+add_custom_target(programs) # what `./dev build` leaves: the programs of fl_program, no tests
+
 # fl_program(NAME DIR room…): DIR/*.c (main.c, app.c …) linked with the rooms. Binaries land in the build root.
 function(fl_program name dir)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${dir}/*.c)
@@ -34,4 +36,16 @@ function(fl_program name dir)
     target_link_libraries(${name} PRIVATE ${dn})
   endforeach()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+  add_dependencies(programs ${name})
+endfunction()
+
+# fl_gather(NAME DIR): a target that builds all that the CMakeLists.txt of DIR defines (nothing when there is none).
+function(fl_gather name dir)
+  add_custom_target(${name})
+  if(EXISTS ${CMAKE_SOURCE_DIR}/${dir}/CMakeLists.txt)
+    get_property(targets DIRECTORY ${CMAKE_SOURCE_DIR}/${dir} PROPERTY BUILDSYSTEM_TARGETS)
+    if(targets)
+      add_dependencies(${name} ${targets})
+    endif()
+  endif()
 endfunction()

@@ -32,8 +32,7 @@ struct fl_body_frame {
     uint32_t overhead_left; /* bytes */
     uint32_t trailer_left;  /* bytes */
     uint8_t state;
-    uint8_t digits; /* significant hex digits of the chunk size so far */
-    uint8_t error;  /* enum fl_http_error */
+    uint8_t error; /* enum fl_http_error */
 };
 
 /* trailer_limit_bytes: the header limit. content_length matters with LENGTH only. */

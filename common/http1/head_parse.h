@@ -26,16 +26,15 @@ enum {
     FL_HTTP_FIELDS_MAX = 128,
     FL_HTTP_HEAD_MAX = 65536,
     FL_HTTP_TARGET_MAX = 32768,
-    FL_HTTP_LEADING_CRLF_MAX =
-        8, /* empty lines tolerated before a request line (RFC 9112 section 2.2) */
-    FL_HTTP_OPTIONS_MAX = 64, /* connection options of one message */
+    FL_HTTP_LEADING_CRLF_MAX = 8, /* empty lines before a request line, RFC 9112 section 2.2 */
+    FL_HTTP_OPTIONS_MAX = 64,     /* connection options of one message */
 };
 
 struct fl_http_field {
     uint16_t name_off, name_len;
     uint16_t value_off, value_len; /* without the white space around it */
     uint8_t id;                    /* enum fl_http_id */
-    uint8_t flags; /* enum fl_field_flag; a caller may add FL_FIELD_HOP to drop a field */
+    uint8_t flags; /* enum fl_field_flag; a caller may add FL_FIELD_HOP to drop it */
 };
 
 /* What requests and responses share. */
@@ -56,10 +55,11 @@ enum fl_http_framing {
 
 enum fl_target_form {
     FL_TARGET_ORIGIN,
-    FL_TARGET_ABSOLUTE, /* the Host field is then marked FL_FIELD_HOP: write one from the authority
-                         */
-    FL_TARGET_ASTERISK, /* "OPTIONS *", also "OPTIONS http://host" (RFC 9112 section 3.2.4): answer
-                           locally */
+    /* the Host field is marked FL_FIELD_HOP: write one from the authority */
+    FL_TARGET_ABSOLUTE,
+    /* "OPTIONS *", also "OPTIONS http://host" (RFC 9112 section 3.2.4): answer locally. path_len is
+     * then 0 in the second case, which is otherwise as ABSOLUTE */
+    FL_TARGET_ASTERISK,
 };
 
 struct fl_request_head {
@@ -67,19 +67,18 @@ struct fl_request_head {
     enum fl_target_form form;
     enum fl_http_framing framing;
     uint64_t content_length; /* <= INT64_MAX; 0 unless framing is LENGTH */
-    int32_t max_forwards; /* OPTIONS only, else -1. When >= 0 the field is FL_FIELD_HOP: 0 = answer
-                             here, else write n-1 */
-    uint16_t method_len;  /* the method starts at head.start_off */
+    /* OPTIONS only, else -1. When >= 0 the field is FL_FIELD_HOP: 0 = answer here, else write n-1
+     */
+    int32_t max_forwards;
+    uint16_t method_len; /* the method starts at head.start_off */
     uint16_t target_off, target_len;
-    uint16_t path_off, path_len; /* origin-form part. In absolute form it may be "" or begin with
-                                    '?': "/" goes before it */
-    uint16_t host_off, host_len; /* the host that counts: the authority in absolute form, else Host.
-                                    "" only in 1.0 */
-    uint8_t minor;               /* 0 or 1; HTTP/1.2 to 1.9 are taken as 1 */
-    bool rewrite_line;    /* the request line must be written anew: absolute form or not exactly
-                             HTTP/1.1 */
-    bool rewrite_length;  /* Content-Length had leading zeros and is FL_FIELD_HOP: write
-                             content_length */
+    /* origin-form part; in absolute form it may be "" or begin with '?': "/" goes before it */
+    uint16_t path_off, path_len;
+    /* the host that counts: the authority in absolute form, else Host. Length 0 only in HTTP/1.0 */
+    uint16_t host_off, host_len;
+    uint8_t minor;        /* 0 or 1; HTTP/1.2 to 1.9 are taken as 1 */
+    bool rewrite_line;    /* write the request line anew: absolute form or not exactly HTTP/1.1 */
+    bool rewrite_length;  /* Content-Length had leading zeros and is FL_FIELD_HOP: write our own */
     bool keep_alive;      /* the client may send another request on this connection */
     bool expect_continue; /* never in 1.0, where Expect is FL_FIELD_HOP */
     struct fl_http_head head;
@@ -88,13 +87,12 @@ struct fl_request_head {
 struct fl_response_head {
     enum fl_http_framing framing; /* given the method of the request and the status */
     uint16_t status;              /* 100..599 without 101 */
-    uint64_t content_length;      /* as for requests; with framing NONE (HEAD, 304) it is still 0 */
+    uint64_t content_length; /* as declared, with HEAD and 304 too; 0 when absent, in 204 and 1xx */
     uint16_t reason_off, reason_len;
     uint8_t minor;
     bool rewrite_line;   /* not exactly "HTTP/1.1 ddd ": write the status line anew */
     bool rewrite_length; /* as for requests */
-    bool keep_alive; /* the upstream connection may be reused after the body; false with UNTIL_CLOSE
-                      */
+    bool keep_alive;     /* the upstream may be reused after the body; false with UNTIL_CLOSE */
     struct fl_http_head head;
 };
 

@@ -1,0 +1,285 @@
+#include "common/http1/head_fields.h"
+
+#include "common/http1/headers.h"
+#include "common/http1/scan.h"
+
+/* Why a name did not end at its colon; p is where it stopped. */
+static enum fl_http_error name_error(const char *name, const char *p, const char *end)
+{
+    if (*p == ' ' || *p == '\t') {
+        if (p == name) {
+            return FL_HTTP_ERR_FIELD_FOLD;
+        }
+        while (p < end && (*p == ' ' || *p == '\t')) {
+            p++;
+        }
+        return p < end && *p == ':' ? FL_HTTP_ERR_FIELD_SPACE : FL_HTTP_ERR_FIELD_NAME;
+    }
+    return *p == '\r' && p > name ? FL_HTTP_ERR_FIELD_COLON : FL_HTTP_ERR_FIELD_NAME;
+}
+
+static enum fl_http_error parse_value(const char **at, const char *end, struct fl_span *ret)
+{
+    const char *p = *at;
+    while (*p == ' ' || *p == '\t') { /* the CRLF of this line stops it */
+        p++;
+    }
+    const char *start = p;
+    while (*(p = fl_scan_control(p, end)) == '\t') { /* the final CRLF stops it before end */
+        p++;
+    }
+    if (*p != '\r') {
+        return *p == '\n' ? FL_HTTP_ERR_BARE_LF : FL_HTTP_ERR_FIELD_VALUE;
+    }
+    if (p[1] != '\n') {
+        return FL_HTTP_ERR_BARE_CR;
+    }
+    *at = p + 2;
+    while (p > start && (p[-1] == ' ' || p[-1] == '\t')) {
+        p--;
+    }
+    *ret = (struct fl_span){start, (size_t)(p - start)};
+    return FL_HTTP_ERR_NONE;
+}
+
+static enum fl_http_error parse_line(const char *buf, const char **at, const char *end,
+                                     bool spaced_ok, struct fl_http_field *f)
+{
+    const char *name = *at;
+    const char *p = fl_scan_token(name, end);
+    size_t name_len = (size_t)(p - name);
+    uint8_t spaced = 0;
+    if (FL_UNLIKELY(*p != ':' || name_len == 0)) {
+        enum fl_http_error error = name_error(name, p, end);
+        if (error != FL_HTTP_ERR_FIELD_SPACE || !spaced_ok) {
+            return error;
+        }
+        p += strspn(p, " \t"); /* stopped by the colon that name_error has seen */
+        spaced = FL_FIELD_SPACED;
+    }
+    enum fl_http_id id = fl_field_id_of((struct fl_span){name, name_len});
+    uint8_t flags = fl_field_id_flags(id);
+    if (spaced && (flags & (FL_FIELD_FRAMING | FL_FIELD_HOP)) != 0) {
+        return FL_HTTP_ERR_FIELD_SPACE; /* two readers may disagree about the framing */
+    }
+    p++;
+    struct fl_span value;
+    enum fl_http_error error = parse_value(&p, end, &value);
+    if (error != FL_HTTP_ERR_NONE) {
+        return error;
+    }
+    *f = (struct fl_http_field){
+        .name_off = (uint16_t)(name - buf),
+        .name_len = (uint16_t)name_len,
+        .value_off = (uint16_t)(value.ptr - buf),
+        .value_len = (uint16_t)value.len,
+        .id = (uint8_t)id,
+        .flags = flags | spaced,
+    };
+    *at = p;
+    return FL_HTTP_ERR_NONE;
+}
+
+static void note(struct fl_head_seen *seen, struct fl_http_field *f)
+{
+    switch (f->id) {
+    case FL_HTTP_HOST:
+        seen->host_twice = seen->host != NULL;
+        seen->host = f;
+        break;
+    case FL_HTTP_CONTENT_LENGTH:
+        seen->length_twice = seen->length_twice || seen->length != NULL;
+        seen->length = f;
+        break;
+    case FL_HTTP_TRANSFER_ENCODING:
+        seen->coding_twice = seen->coding_twice || seen->coding != NULL;
+        seen->coding = f;
+        break;
+    case FL_HTTP_CONNECTION:
+        seen->connection = true;
+        break;
+    case FL_HTTP_EXPECT:
+        seen->expect = true;
+        break;
+    case FL_HTTP_MAX_FORWARDS:
+        seen->max_forwards = true;
+        break;
+    default:
+        break;
+    }
+}
+
+enum fl_http_error fl_head_fields_parse(const char *buf, struct fl_http_head *head, bool spaced_ok,
+                                        struct fl_head_seen *ret)
+{
+    const char *p = buf + head->fields_off;
+    const char *end = buf + head->length;
+    uint16_t count = 0;
+    *ret = (struct fl_head_seen){0};
+    while (p < end - 2) {
+        if (count == FL_HTTP_FIELDS_MAX) {
+            return FL_HTTP_ERR_FIELDS_MANY;
+        }
+        enum fl_http_error error = parse_line(buf, &p, end, spaced_ok, &head->fields[count]);
+        if (error != FL_HTTP_ERR_NONE) {
+            return error;
+        }
+        note(ret, &head->fields[count++]);
+    }
+    head->count = count;
+    return FL_HTTP_ERR_NONE;
+}
+
+bool fl_head_fields_member(struct fl_span *list, struct fl_span *ret)
+{
+    if (list->ptr == NULL) {
+        return false;
+    }
+    ptrdiff_t comma = fl_span_find(*list, ',');
+    if (comma < 0) {
+        *ret = fl_span_trim(*list);
+        *list = (struct fl_span){NULL, 0};
+    } else {
+        *ret = fl_span_trim(fl_span_first(*list, (size_t)comma));
+        *list = fl_span_from(*list, (size_t)comma + 1);
+    }
+    return true;
+}
+
+static bool is_token(struct fl_span s)
+{
+    return s.len > 0 && fl_scan_token(s.ptr, s.ptr + s.len) == s.ptr + s.len;
+}
+
+static enum fl_http_error connection_option(const char *buf, struct fl_http_head *head,
+                                            struct fl_span option, bool *close, bool *keep_alive)
+{
+    if (!is_token(option)) {
+        return FL_HTTP_ERR_CONNECTION;
+    }
+    if (fl_span_ieq(option, FL_SPAN("close"))) {
+        *close = true;
+        return FL_HTTP_ERR_NONE;
+    }
+    enum fl_http_id id = fl_field_id_of(option);
+    if (id == FL_HTTP_KEEP_ALIVE) {
+        *keep_alive = true;
+    }
+    uint8_t flags = fl_field_id_flags(id);
+    if ((flags & FL_FIELD_END) != 0) {
+        return FL_HTTP_ERR_CONNECTION_NAMES;
+    }
+    if ((flags & FL_FIELD_HOP) != 0) {
+        return FL_HTTP_ERR_NONE; /* goes anyway */
+    }
+    for (unsigned i = 0; i < head->count; i++) {
+        struct fl_http_field *f = &head->fields[i];
+        if (f->id == id && fl_span_ieq(fl_headers_name(buf, f), option)) {
+            f->flags |= FL_FIELD_HOP;
+        }
+    }
+    return FL_HTTP_ERR_NONE;
+}
+
+enum fl_http_error fl_head_fields_connection(const char *buf, struct fl_http_head *head,
+                                             bool *ret_close, bool *ret_keep_alive)
+{
+    unsigned options = 0;
+    *ret_close = false;
+    *ret_keep_alive = false;
+    for (unsigned i = 0; i < head->count; i++) {
+        if (head->fields[i].id != FL_HTTP_CONNECTION) {
+            continue;
+        }
+        struct fl_span list = fl_headers_value(buf, &head->fields[i]);
+        for (struct fl_span option; fl_head_fields_member(&list, &option);) {
+            if (++options > FL_HTTP_OPTIONS_MAX) {
+                return FL_HTTP_ERR_CONNECTION_MANY;
+            }
+            if (option.len == 0) {
+                continue; /* RFC 9110 section 5.6.1.2: empty members are ignored */
+            }
+            enum fl_http_error error =
+                connection_option(buf, head, option, ret_close, ret_keep_alive);
+            if (error != FL_HTTP_ERR_NONE) {
+                return error;
+            }
+        }
+    }
+    return FL_HTTP_ERR_NONE;
+}
+
+/* 1*DIGIT below 2^63, read by hand: library converters take signs, blanks and prefixes. */
+static bool read_length(struct fl_span s, uint64_t *ret)
+{
+    uint64_t v = 0;
+    for (size_t i = 0; i < s.len; i++) {
+        unsigned digit = (unsigned)(uint8_t)s.ptr[i] - '0';
+        if (digit > 9 || v > ((uint64_t)INT64_MAX - digit) / 10) {
+            return false;
+        }
+        v = v * 10 + digit;
+    }
+    *ret = v;
+    return s.len > 0;
+}
+
+/* 400 unless the list is well-formed and ends in one "chunked", else 501: we know no other coding.
+ */
+static enum fl_http_error read_coding(struct fl_span list)
+{
+    const struct fl_span chunked = FL_SPAN("chunked");
+    if (fl_span_ieq(list, chunked)) {
+        return FL_HTTP_ERR_NONE;
+    }
+    unsigned times = 0;
+    bool last = false;
+    for (struct fl_span coding; fl_head_fields_member(&list, &coding);) {
+        ptrdiff_t semicolon = fl_span_find(coding, ';');
+        struct fl_span name =
+            semicolon < 0 ? coding : fl_span_trim(fl_span_first(coding, (size_t)semicolon));
+        if (!is_token(name)) {
+            return FL_HTTP_ERR_CODING;
+        }
+        times += fl_span_ieq(name, chunked);
+        last = fl_span_ieq(coding, chunked);
+    }
+    return last && times == 1 ? FL_HTTP_ERR_CODING_UNKNOWN : FL_HTTP_ERR_CODING;
+}
+
+enum fl_http_error fl_head_fields_framing(const char *buf, const struct fl_head_seen *seen,
+                                          uint8_t minor, enum fl_http_framing *ret,
+                                          uint64_t *ret_length)
+{
+    *ret = FL_FRAMING_UNTIL_CLOSE;
+    *ret_length = 0;
+    if (seen->length_twice) {
+        return FL_HTTP_ERR_LENGTH_TWICE;
+    }
+    if (seen->coding_twice) {
+        return FL_HTTP_ERR_CODING_TWICE;
+    }
+    if (seen->length && seen->coding) {
+        return FL_HTTP_ERR_LENGTH_AND_CODING;
+    }
+    if (seen->length) {
+        *ret = FL_FRAMING_LENGTH;
+        return read_length(fl_headers_value(buf, seen->length), ret_length) ? FL_HTTP_ERR_NONE
+                                                                            : FL_HTTP_ERR_LENGTH;
+    }
+    if (seen->coding) {
+        *ret = FL_FRAMING_CHUNKED;
+        return minor == 0 ? FL_HTTP_ERR_CODING_OLD
+                          : read_coding(fl_headers_value(buf, seen->coding));
+    }
+    return FL_HTTP_ERR_NONE;
+}
+
+bool fl_head_fields_rewrites_length(const char *buf, const struct fl_head_seen *seen)
+{
+    if (!seen->length || seen->length->value_len < 2 || buf[seen->length->value_off] != '0') {
+        return false;
+    }
+    seen->length->flags |= FL_FIELD_HOP;
+    return true;
+}

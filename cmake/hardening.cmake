@@ -1,5 +1,7 @@
 # Sanitizers (developer presets) or hardening flags (release), for every target.
 add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}=. -fno-omit-frame-pointer)
+# A room may offer more than a program takes: the sidecar must not load libcurl for the controller's sake.
+add_link_options(-Wl,--as-needed)
 add_compile_definitions(_GNU_SOURCE FL_VERSION="${FL_VERSION}")
 if(FL_SANITIZE)
   add_compile_options(-fsanitize=${FL_SANITIZE} -fno-sanitize-recover=all)

@@ -21,6 +21,18 @@ function(fl_room dir)
   endforeach()
 endfunction()
 
+# fl_pure(room…): target `pure` builds these archives (those that have sources yet).
+function(fl_pure)
+  add_custom_target(pure)
+  foreach(d ${ARGN})
+    string(REPLACE "/" "-" name ${d})
+    get_target_property(type ${name} TYPE)
+    if(type STREQUAL "STATIC_LIBRARY")
+      add_dependencies(pure ${name})
+    endif()
+  endforeach()
+endfunction()
+
 add_custom_target(programs) # what `./dev build` leaves: the programs of fl_program, no tests
 
 # fl_program(NAME DIR room…): DIR/*.c (main.c, app.c …) linked with the rooms. Binaries land in the build root.

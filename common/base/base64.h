@@ -10,7 +10,8 @@
 #include "common/base/span.h"
 
 void fl_base64_encode(struct fl_fmt *f, const void *bytes, size_t n);
-ssize_t fl_base64_decode(struct fl_span text, void *ret, size_t cap); /* length, or -EINVAL (not canonical), -ENOSPC */
+/* length, or -EINVAL (not canonical), -ENOSPC */
+ssize_t fl_base64_decode(struct fl_span text, void *ret, size_t cap);
 void fl_hex_encode(struct fl_fmt *f, const void *bytes, size_t n);
 
 #endif

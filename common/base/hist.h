@@ -1,5 +1,5 @@
-/* hist - log-linear histogram of microseconds: 16 sub-buckets per power of two from 1 us to >128 s, error <= 6.25 %.
- * One writer (a data thread) and any readers: counts are relaxed atomics. */
+/* hist - log-linear histogram of microseconds: 16 sub-buckets per power of two from 1 us to >128 s,
+ * error <= 6.25 %. One writer (a data thread) and any readers: counts are relaxed atomics. */
 #ifndef FL_COMMON_BASE_HIST_H
 #define FL_COMMON_BASE_HIST_H
 
@@ -28,9 +28,13 @@ static inline unsigned fl_hist_index(uint64_t us)
 static inline void fl_hist_add(struct fl_hist *h, uint64_t us)
 {
     unsigned i = fl_hist_index(us);
-    atomic_store_explicit(&h->count, atomic_load_explicit(&h->count, memory_order_relaxed) + 1, memory_order_relaxed);
-    atomic_store_explicit(&h->sum_us, atomic_load_explicit(&h->sum_us, memory_order_relaxed) + us, memory_order_relaxed);
-    atomic_store_explicit(&h->bucket[i], atomic_load_explicit(&h->bucket[i], memory_order_relaxed) + 1, memory_order_relaxed);
+    atomic_store_explicit(&h->count, atomic_load_explicit(&h->count, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    atomic_store_explicit(&h->sum_us, atomic_load_explicit(&h->sum_us, memory_order_relaxed) + us,
+                          memory_order_relaxed);
+    atomic_store_explicit(&h->bucket[i],
+                          atomic_load_explicit(&h->bucket[i], memory_order_relaxed) + 1,
+                          memory_order_relaxed);
 }
 
 /* Observations <= bound_us, counting whole buckets (for Prometheus `le` lines). */

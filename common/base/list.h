@@ -1,4 +1,5 @@
-/* list - intrusive doubly linked list. A node is in at most one list; a node outside any list points to itself. */
+/* list - intrusive doubly linked list. A node is in at most one list; a node outside any list
+ * points to itself. */
 #ifndef FL_COMMON_BASE_LIST_H
 #define FL_COMMON_BASE_LIST_H
 
@@ -24,7 +25,8 @@ static inline bool fl_list_empty(const struct fl_list *l)
     return l->next == l;
 }
 
-static inline void fl_list_push(struct fl_list *head, struct fl_list *node) /* at the front: LIFO with _first */
+/* at the front: LIFO with _first */
+static inline void fl_list_push(struct fl_list *head, struct fl_list *node)
 {
     node->next = head->next;
     node->prev = head;

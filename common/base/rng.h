@@ -1,4 +1,5 @@
-/* rng - a small deterministic generator (xorshift64*). Policy gets its state from outside, so tests replay a seed. */
+/* rng - a small deterministic generator (xorshift64*). Policy gets its state from outside, so tests
+ * replay a seed. */
 #ifndef FL_COMMON_BASE_RNG_H
 #define FL_COMMON_BASE_RNG_H
 

@@ -54,7 +54,8 @@ static inline bool fl_span_starts(struct fl_span a, struct fl_span prefix)
     return a.len >= prefix.len && (prefix.len == 0 || memcmp(a.ptr, prefix.ptr, prefix.len) == 0);
 }
 
-static inline struct fl_span fl_span_from(struct fl_span a, size_t at) /* at is clipped to the end */
+/* at is clipped to the end */
+static inline struct fl_span fl_span_from(struct fl_span a, size_t at)
 {
     at = at < a.len ? at : a.len;
     return at ? (struct fl_span){a.ptr + at, a.len - at} : a; /* NULL + 0 is undefined in C */

@@ -2,7 +2,11 @@
  * a full ring drops the record and counts, so no producer ever waits for stdout or stderr.
  *
  * Two kinds of record: binary ones with their formatter (access log: formatted by the writer thread), and event lines,
- * formatted by the producer (rare). Rings are made before the writer starts and live until it has stopped. */
+ * formatted by the producer (rare). Rings are made before the writer starts and live until it has stopped.
+ *
+ * Order is kept per ring. A ring that mixes both streams waits up to 0.25 s for one of them when it takes nothing, then
+ * drops that stream's lines; with a ring per thread and stream neither ever waits for the other. Lines leave at once
+ * when the writer was asleep, else within 50 ms. A record takes its size + 16 bytes of the ring, rounded up to 8. */
 #ifndef FL_COMMON_IO_LOG_H
 #define FL_COMMON_IO_LOG_H
 
@@ -26,14 +30,16 @@ typedef void fl_log_format_fn(const void *record, size_t len, struct fl_fmt *out
 FL_MUST_USE int fl_log_writer_new(struct fl_log_writer **ret, int stdout_fd, int stderr_fd);
 struct fl_log_ring *fl_log_ring_new(struct fl_log_writer *w, size_t bytes); /* before start; NULL = no memory */
 FL_MUST_USE int fl_log_writer_start(struct fl_log_writer *w);
-void fl_log_writer_stop(struct fl_log_writer *w); /* drains the rings for at most 1 s, joins, frees rings and writer */
+void fl_log_writer_stop(struct fl_log_writer *w); /* accepts NULL; drains the rings for at most 1 s, joins, frees rings and writer */
 uint64_t fl_log_dropped(const struct fl_log_writer *w); /* over all rings; any thread */
 
-/* Producer side: a place of `size` bytes for a record, or NULL (full: dropped and counted). Commit may shorten it. */
+/* Producer side: a place of `size` bytes for a record (aligned to 8), or NULL (full: dropped and counted). Commit may
+ * shorten it; a place that is not committed is forgotten with the next reserve. */
 void *fl_log_reserve(struct fl_log_ring *ring, enum fl_log_stream to, fl_log_format_fn *format, size_t size);
 void fl_log_commit(struct fl_log_ring *ring, size_t size);
 
-/* An optional watcher of access lines (the tap of the admin API): called in the writer thread with each finished line. */
+/* An optional watcher of lines (the tap of the admin API), set before start: called in the writer thread with each
+ * finished line, so it must be cheap while nobody listens. */
 void fl_log_writer_watch(struct fl_log_writer *w, void (*fn)(void *arg, enum fl_log_stream s, struct fl_span line), void *arg);
 
 /* Event lines: one JSON object: {"ts":…,"level":…,"msg":…, fields}. Nothing is built when the level is filtered. */

@@ -100,8 +100,9 @@ static int new_socket(int family)
     return fd < 0 ? -errno : fd;
 }
 
-/* A socket file that nobody listens on is left over from a process that was killed. Asked with a datagram socket: a
- * living listener is then EPROTOTYPE, and finds no dead connection in its queue. */
+/* A socket file that nobody listens on is left over from a process that was killed. Asked with a
+ * datagram socket: a living listener is then EPROTOTYPE, and finds no dead connection in its queue.
+ */
 static bool unlink_if_stale(const union any_address *os, socklen_t len)
 {
     struct stat st;

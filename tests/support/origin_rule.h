@@ -22,10 +22,11 @@
  * When:
  *   delay=MS      after the whole request      early   at the head, the body still unread
  *   rate=N        bytes/s of the body          read_rate=N  bytes/s taken from the request body
- *   interim=BYTES sent at the head             continue=now|never|MS  answer to Expect:
- * 100-continue Broken: cut=N  cut_end=fin|rst|stall               after N body bytes, framed as if
- * whole rst_response=N | fin_response=N            after N response bytes, head included end_ms=N
- * wait before that end, default 20, so that the bytes are read first */
+ *   interim=BYTES sent at the head             continue=now|never|MS  to Expect: 100-continue
+ * Broken:
+ *   cut=N  cut_end=fin|rst|stall               after N body bytes, framed as if whole
+ *   rst_response=N | fin_response=N            after N response bytes, head included
+ *   end_ms=N      wait before that end, default 20, so that the bytes are read first */
 #ifndef FL_TESTS_ORIGIN_RULE_H
 #define FL_TESTS_ORIGIN_RULE_H
 

@@ -1,0 +1,165 @@
+"""fairlead-sidecar and fairlead-controller as objects: started with a YAML configuration, questioned, stopped."""
+import itertools
+import json
+import os
+
+import yaml
+
+from .metrics import Metrics
+from .process import Process, json_lines, wait_until
+from .wire import Wire, call
+
+_ids = itertools.count(1)
+
+
+def next_id():
+    """A request id that no other request of this test run has."""
+    return f"t{os.getpid():x}-{next(_ids)}"
+
+
+class Program(Process):
+    """What both programs share: a YAML file, event log on stderr, an admin listener."""
+
+    def __init__(self, name, binary, config, folder, env=None, args=(), preexec=None):
+        self.config, self.folder = config, folder
+        self.config_file = os.path.join(folder, name.replace(" ", "-") + ".yaml")
+        self.write_config(config)
+        super().__init__(name, [binary, "--config", self.config_file, *args], env=env, preexec=preexec)
+
+    def write_config(self, config):
+        self.config = config
+        with open(self.config_file, "w", encoding="utf-8") as f:
+            f.write(config if isinstance(config, str) else yaml.safe_dump(config, sort_keys=False))
+
+    # -- admin ------------------------------------------------------------------------------------------------
+    def ask(self, method, path, body=None, headers=(), port=None, timeout=15):
+        address = ("127.0.0.1", port or self.admin_port)
+        return call(address, method, path, headers, body, timeout, host=f"127.0.0.1:{address[1]}")
+
+    def admin(self, path, port=None):
+        response = self.ask("GET", path, port=port)
+        assert response.status == 200, f"GET {path}: {response!r}"
+        return json.loads(response.body)
+
+    def metrics(self):
+        response = self.ask("GET", "/_/metrics", port=self.status_port)
+        assert response.status == 200, repr(response)
+        return Metrics(response.text)
+
+    def wait_metric(self, name, value, timeout=5, **labels):
+        wait_until(lambda: f"{name}{labels} >= {value}, is {self.metrics().sum(name, **labels)}",
+                   lambda: self.metrics().sum(name, **labels) >= value, timeout, 0.05)
+
+    # -- event log --------------------------------------------------------------------------------------------
+    def events(self, msg=None, **fields):
+        """Event log lines whose message starts with `msg` and whose fields have these values."""
+        return [e for e in json_lines(self.err.lines)
+                if (msg is None or str(e.get("msg", "")).startswith(msg))
+                and all(e.get(k) == v for k, v in fields.items())]
+
+    def wait_event(self, msg, timeout=5, count=1, **fields):
+        found = self.err.wait(lambda _: len(self.events(msg, **fields)) >= count, timeout)
+        assert found, f"no event {msg!r} {fields or ''} (x{count}) in {timeout} s; events: " + \
+            "; ".join(str(e.get("msg")) for e in self.events())
+        return self.events(msg, **fields)[count - 1]
+
+
+class Sidecar(Program):
+    def __init__(self, binary, config, folder, ports, env=None, args=(), preexec=None, name="sidecar"):
+        self.data_port, self.admin_port, self.status_port = ports.take(), ports.take(), ports.take()
+        config = dict(config)
+        config["listen"] = {"data": [f"127.0.0.1:{self.data_port}"], "admin": f"127.0.0.1:{self.admin_port}",
+                            "status": f"127.0.0.1:{self.status_port}", **config.get("listen", {})}
+        self.data = ("127.0.0.1", self.data_port)
+        super().__init__(name, binary, config, folder, env, args, preexec)
+
+    def wait_started(self, timeout=10):
+        def started():
+            if not self.running:
+                self.wait(1)
+                raise AssertionError(f"the sidecar ended while starting (exit {self.returncode}):\n{self.report()}")
+            try:
+                return self.ask("GET", "/_/started", port=self.status_port, timeout=2).status == 200
+            except OSError:
+                return False
+
+        wait_until(lambda: "the sidecar's /_/started to be 200:\n" + self.report(), started, timeout, 0.02)
+        return self
+
+    # -- data -------------------------------------------------------------------------------------------------
+    def wire(self, **keys):
+        return Wire(self.data, **keys)
+
+    def call(self, method, target, headers=(), body=None, **keys):
+        return call(self.data, method, target, headers, body, **keys)
+
+    def get(self, target, **keys):
+        return self.call("GET", target, **keys)
+
+    def traced(self, method, target, headers=(), body=None, **keys):
+        """One request and its access log line."""
+        rid = next_id()
+        pairs = list(headers.items()) if isinstance(headers, dict) else list(headers)
+        response = self.call(method, target, pairs + [("x-request-id", rid)], body, **keys)
+        return response, self.line_of(rid)
+
+    # -- access log -------------------------------------------------------------------------------------------
+    def access(self, **fields):
+        return [a for a in json_lines(self.out.lines) if "upstream_addr" in a
+                and all(a.get(k) == v for k, v in fields.items())]
+
+    def wait_access(self, count, timeout=5, **fields):
+        found = self.out.wait(lambda _: len(self.access(**fields)) >= count, timeout)
+        assert found, f"{len(self.access(**fields))} instead of {count} access log lines {fields or ''} in {timeout} s"
+        return self.access(**fields)
+
+    def line_of(self, request_id, timeout=5):
+        """The access log line of this request; there must be exactly one."""
+        lines = self.wait_access(1, timeout, request_id=request_id)
+        assert len(lines) == 1, f"{len(lines)} access log lines of one request: {lines}"
+        return lines[0]
+
+    # -- admin ------------------------------------------------------------------------------------------------
+    def backend(self, name):
+        return next(b for b in self.admin("/_/api/admin/backends")["backends"] if b["name"] == name)
+
+    def peer(self, backend, address):
+        return next(p for p in self.backend(backend)["peers"] if p["address"] == address)
+
+    def open_files(self):
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def rss_kib(self):
+        with open(f"/proc/{self.pid}/status", encoding="ascii") as f:
+            return next(int(line.split()[1]) for line in f if line.startswith("VmRSS"))
+
+    def cpu_seconds(self):
+        with open(f"/proc/{self.pid}/stat", encoding="ascii") as f:
+            fields = f.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Controller(Program):
+    def __init__(self, binary, config, folder, ports, env=None, args=(), name="controller"):
+        self.admin_port, self.status_port = ports.take(), ports.take()
+        config = dict(config)
+        config["listen"] = {"admin": f"127.0.0.1:{self.admin_port}", "status": f"127.0.0.1:{self.status_port}",
+                            "webhook": f"127.0.0.1:{ports.take()}", **config.get("listen", {})}
+        super().__init__(name, binary, config, folder, env, args)
+
+    def wait_started(self, timeout=10):
+        def ready():
+            assert self.running, f"the controller ended while starting:\n{self.report()}"
+            try:
+                return self.ask("GET", "/_/ready", timeout=2).status == 200
+            except OSError:
+                return False
+
+        wait_until(lambda: "the controller's /_/ready to be 200:\n" + self.report(), ready, timeout, 0.02)
+        return self
+
+
+def chain(line, field="upstream_addr"):
+    """A comma-joined access log field as a list; [] for '-' in the whole field."""
+    value = line[field]
+    return [] if value == "-" else value.split(", ")

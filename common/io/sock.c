@@ -256,6 +256,11 @@ ssize_t fl_sock_sendv(int fd, const struct iovec *iov, int count, bool more)
     return sent < 0 ? -errno : sent;
 }
 
+void fl_sock_close(int fd)
+{
+    (void)close(fd);
+}
+
 void fl_sock_finish(int fd)
 {
     (void)shutdown(fd, SHUT_WR);

@@ -26,6 +26,7 @@ ssize_t fl_sock_recv(int fd, void *into, size_t n);                         /* >
 ssize_t fl_sock_sendv(int fd, const struct iovec *iov, int count, bool more); /* bytes taken by the kernel, or -errno */
 void fl_sock_finish(int fd);         /* shutdown(WR): FIN after what was sent */
 void fl_sock_reset_on_close(int fd); /* the next close sends RST */
+void fl_sock_close(int fd);          /* of a socket that no reactor holds */
 bool fl_errno_is_local(int err);     /* EMFILE ENFILE EADDRNOTAVAIL ENOBUFS ENOMEM (positive): our exhaustion, not the peer's */
 
 #endif

@@ -27,7 +27,9 @@ struct side {
     bool is_upstream, readable, ended, spoke_last, streaming;
     struct side *other; /* NULL: an idle pooled upstream */
     struct side *next;  /* in the pool, or in the list of the dead */
-    uint8_t *pending;   /* bytes from the other side that did not fit into fd; buffer_bytes long */
+    struct side *next_queued;
+    bool queued;
+    uint8_t *pending; /* bytes from the other side that did not fit into fd; buffer_bytes long */
     size_t pending_at, pending_bytes;
     int pipe[2]; /* bytes from the other side; -1: none yet */
     size_t in_pipe;
@@ -35,11 +37,14 @@ struct side {
 
 static int epoll;
 static struct sockaddr_in upstream_address;
-static size_t buffer_bytes = 65536;
+static size_t buffer_bytes = 61440;
 static bool use_splice;
 static uint8_t *buffer;
 static struct side *pool;
-static struct side *dead; /* freed at the end of a batch, which may hold more events for them */
+static uint64_t
+    turn_chunks; /* moves of one direction in a row before the others get their turn; 0: no limit */
+static struct side *queue; /* directions whose turn was over */
+static struct side *dead;  /* freed at the end of a batch, which may hold more events for them */
 
 static struct side *side_new(int fd, bool is_upstream)
 {
@@ -161,13 +166,21 @@ static void pump(struct side *from, bool more)
 {
     struct side *to = from->other;
     from->readable = from->readable || more;
-    for (;;) {
+    for (uint64_t chunks = 1;; chunks++) {
         if (!flush(to)) {
             pair_end(from);
             return;
         }
         if (!from->readable || to->pending_bytes > 0 || to->in_pipe > 0) {
             return; /* the write edge of `to` comes back here */
+        }
+        if (turn_chunks > 0 && chunks > turn_chunks) {
+            if (!from->queued) {
+                from->queued = true;
+                from->next_queued = queue;
+                queue = from;
+            }
+            return;
         }
         bool spliced = from->streaming;
         ssize_t n = spliced ? splice_in(from, to) : recv(from->fd, buffer, buffer_bytes, 0);
@@ -243,9 +256,24 @@ static void on_event(struct side *s, uint32_t events)
     }
 }
 
+static void run_queue(void)
+{
+    struct side *s = queue;
+    queue = NULL;
+    while (s != NULL) {
+        struct side *next = s->next_queued;
+        s->queued = false;
+        if (s->fd >= 0 && s->other != NULL) {
+            pump(s, false);
+        }
+        s = next;
+    }
+}
+
 static void usage(void)
 {
-    fl_kit_die("usage: bench-relay --listen IP:PORT --to IP:PORT [--buffer BYTES] [--splice]");
+    fl_kit_die("usage: bench-relay --listen IP:PORT --to IP:PORT [--buffer BYTES] [--turn CHUNKS] "
+               "[--splice]");
 }
 
 int main(int argc, char **argv)
@@ -262,6 +290,8 @@ int main(int argc, char **argv)
             to = argv[++i];
         } else if (strcmp(argv[i], "--buffer") == 0 && more) {
             buffer_bytes = (size_t)fl_kit_number(argv[++i]);
+        } else if (strcmp(argv[i], "--turn") == 0 && more) {
+            turn_chunks = fl_kit_number(argv[++i]);
         } else {
             usage();
         }
@@ -280,10 +310,11 @@ int main(int argc, char **argv)
     fl_kit_watch_listener(epoll, listener.fd, &listener);
     for (;;) {
         struct epoll_event events[BATCH];
-        int n = epoll_wait(epoll, events, BATCH, -1);
+        int n = epoll_wait(epoll, events, BATCH, queue != NULL ? 0 : -1);
         for (int i = 0; i < n; i++) {
             on_event(events[i].data.ptr, events[i].events);
         }
+        run_queue();
         while (dead != NULL) {
             struct side *next = dead->next;
             free(dead);

@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""Fairlead beside nginx, HAProxy and a bare relay: CPU per request, latency, memory; all in one run, interleaved.
+
+The measure is CPU time of the proxy per request (utime + stime of all its threads), because it does not depend on who
+else uses the machine; requests/s and latency are printed beside it. Rounds go A B C D, then D C B A, so that a drift of
+the machine hits all alike. With two processors the proxy runs alone on CPU 1, load and origin on CPU 0 (--pin).
+
+Needs a release build (./dev bench makes one). Builds nothing itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import measure  # noqa: E402
+import report  # noqa: E402
+from proxies import Proxy, Running, Setting, all_proxies, start  # noqa: E402
+from scenarios import IDLE_CONNECTIONS, SCENARIOS, SLOW_ARGUMENTS, Scenario  # noqa: E402
+
+HERE = Path(__file__).resolve().parent
+PINS = {"split": (1, 0), "shared": (1, 1), "none": (None, None)}  # processors of the proxy, and of load and origin
+ONLY_LARGE = {"haproxy-splice", "relay-splice"}  # the same as their plain variants on small answers
+
+
+class Bench:
+    def __init__(self, options: argparse.Namespace, directory: Path):
+        self.options = options
+        self.directory = directory
+        self.proxy_cpu, self.load_cpu = PINS[options.pin] if (os.cpu_count() or 1) >= 2 else PINS["none"]
+        self.load = options.build / "bench" / "bench-load"
+        self.origin_ports = [options.port + i for i in range(4)]
+        self.dead_ports = [options.port + 4 + i for i in range(4)]
+        self.proxies = self.chosen_proxies()
+        self.bars: list[report.Bar] = []
+        self.raw: dict[str, dict] = {}
+
+    def chosen_proxies(self) -> list[Proxy]:
+        known = all_proxies(self.options.build)
+        if self.options.proxies:
+            wanted = self.options.proxies.split(",")
+            unknown = set(wanted) - {p.name for p in known}
+            if unknown:
+                sys.exit(f"unknown proxy: {', '.join(sorted(unknown))}; known: {', '.join(p.name for p in known)}")
+            known = [p for p in known if p.name in wanted]
+        for proxy in known:
+            if not proxy.available():
+                print(f"left out, not there: {proxy.name} ({proxy.program})", file=sys.stderr)
+        return [p for p in known if p.available()]
+
+    def start_origin(self) -> Running:
+        command = [str(self.options.build / "bench" / "bench-origin")]
+        for port in self.origin_ports:
+            command += ["--listen", f"127.0.0.1:{port}"]
+        directory = self.directory / "origin"
+        directory.mkdir()
+        origin = Running(command, directory, self.load_cpu, self.origin_ports[0], "origin")
+        origin.wait_until_listening()
+        return origin
+
+    def setting(self, scenario: Scenario, index: int) -> Setting:
+        peers = self.origin_ports[: scenario.live] + self.dead_ports[: scenario.dead]
+        return Setting(self.options.port + 10 + index, peers, scenario.dead, scenario.log)
+
+    def start_all(self, scenario: Scenario) -> list[tuple[Proxy, Running]]:
+        started: list[tuple[Proxy, Running]] = []
+        for index, proxy in enumerate(self.proxies):
+            setting = self.setting(scenario, index)
+            if not proxy.supports(setting) or (proxy.name in ONLY_LARGE and not scenario.large):
+                continue
+            try:
+                directory = self.directory / scenario.name / proxy.name
+                started.append((proxy, start(proxy, setting, directory, self.proxy_cpu)))
+            except RuntimeError as broken:
+                print(f"left out, does not start: {broken}", file=sys.stderr)
+        return started
+
+    def works(self, scenario: Scenario, running: Running) -> bool:
+        command = [str(self.load), "--to", f"127.0.0.1:{running.port}", *scenario.check_arguments()]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 0 and json.loads(done.stdout)["errors"] == 0:
+            return True
+        print(f"left out, wrong answers: {running.name} in {scenario.name}: {done.stdout}{done.stderr}", file=sys.stderr)
+        return False
+
+    def run(self, scenario: Scenario) -> str:
+        started = self.start_all(scenario)
+        try:
+            if scenario.kind == "cpu":
+                return self.run_cpu(scenario, [(p, r) for p, r in started if self.works(scenario, r)])
+            return self.run_memory(scenario, started)
+        finally:
+            for _, running in started:
+                running.stop()
+
+    def run_cpu(self, scenario: Scenario, started: list[tuple[Proxy, Running]]) -> str:
+        rows = {r.name: report.Row(r.name, p.is_floor, []) for p, r in started}
+        arguments = scenario.load_arguments(self.options.quick)
+        for number in range(self.options.rounds):
+            order = started if number % 2 == 0 else list(reversed(started))
+            for _, running in list(order):
+                try:
+                    rows[running.name].blocks.append(measure.measure(self.load, running, arguments, self.load_cpu))
+                except RuntimeError as broken:
+                    print(f"{running.name} in {scenario.name}: {broken}", file=sys.stderr)
+        measured = [row for row in rows.values() if row.blocks]
+        self.bars += report.bars(scenario, measured, {})
+        self.raw[scenario.name] = {
+            row.name: [{"cpu_us": b.cpu_us, "user_share": b.user_share, **b.result} for b in row.blocks]
+            for row in measured
+        }
+        return report.cpu_table(measured)
+
+    def run_memory(self, scenario: Scenario, started: list[tuple[Proxy, Running]]) -> str:
+        seen: dict[str, dict] = {}
+        for _, running in started:
+            try:
+                if scenario.kind == "idle":
+                    seen[running.name] = measure.measure_idle(self.load, running, IDLE_CONNECTIONS, self.load_cpu)
+                else:
+                    seen[running.name] = measure.measure_slow(self.load, running, SLOW_ARGUMENTS, self.load_cpu)
+            except RuntimeError as broken:
+                print(f"{running.name} in {scenario.name}: {broken}", file=sys.stderr)
+        self.raw[scenario.name] = seen
+        if scenario.kind == "idle":
+            self.bars += report.bars(scenario, [], seen)
+            return report.idle_table(seen, IDLE_CONNECTIONS)
+        return report.slow_table(seen)
+
+    def heading(self) -> str:
+        model = next((line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
+                      if line.startswith("model name")), platform.machine())
+        commit = subprocess.run(["git", "-C", str(HERE), "describe", "--always", "--dirty"], capture_output=True,
+                                text=True, check=False).stdout.strip()
+        pins = f"proxy on CPU {self.proxy_cpu}, load and origin on CPU {self.load_cpu}"
+        if self.proxy_cpu is None:
+            pins = "nothing pinned"
+        lines = [
+            "# Benchmark results", "",
+            f"`bench/run.py {shlex.join(sys.argv[1:])}` at {commit or 'an unknown commit'}, "
+            f"{datetime.date.today().isoformat()}.", "",
+            f"- {model}, {os.cpu_count()} processors, Linux {platform.release()}; {pins}; loopback.",
+            f"- {self.options.rounds} rounds, interleaved; load average at the start {os.getloadavg()[0]:.1f}.",
+            "- nginx in the ratios is the cheaper of its two variants, floor the cheaper relay.",
+        ]
+        lines += [f"- {p.name}: {p.version()}" for p in self.proxies]
+        return "\n".join(lines)
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scenario", action="append", help="only this one; may be repeated; list: show them")
+    parser.add_argument("--rounds", type=int, help="measured blocks of each proxy (default 6, with --quick 2)")
+    parser.add_argument("--proxies", help="comma-separated; default: all that are there")
+    parser.add_argument("--quick", action="store_true", help="a fifth of the requests, two rounds")
+    parser.add_argument("--write", action="store_true", help="also write bench/RESULTS.md")
+    parser.add_argument("--json", type=Path, help="write every block to this file")
+    parser.add_argument("--check", action="store_true", help="exit 1 when a bar is missed or not measured")
+    parser.add_argument("--build", type=Path, default=HERE.parent / "build" / "release", help="build directory")
+    parser.add_argument("--port", type=int, default=19100, help="first of the loopback ports")
+    parser.add_argument("--pin", choices=PINS, default="split", help="split: the proxy alone on CPU 1, load and origin on "
+                        "CPU 0; shared: all on CPU 1, which spares the interrupts that wake another processor")
+    options = parser.parse_args()
+    options.rounds = options.rounds or (2 if options.quick else 6)
+    options.build = options.build.resolve()
+    return options
+
+
+def chosen_scenarios(options: argparse.Namespace) -> list[Scenario]:
+    if options.scenario == ["list"]:
+        sys.exit("\n".join(f"{s.name:16} {s.says}" for s in SCENARIOS))
+    if not options.scenario:
+        return SCENARIOS
+    unknown = set(options.scenario) - {s.name for s in SCENARIOS}
+    if unknown:
+        sys.exit(f"unknown scenario: {', '.join(sorted(unknown))}; --scenario list shows them")
+    return [s for s in SCENARIOS if s.name in options.scenario]
+
+
+def main() -> int:
+    options = parse_options()
+    scenarios = chosen_scenarios(options)
+    if not (options.build / "bench" / "bench-load").exists():
+        sys.exit(f"no bench-load in {options.build}/bench: build the release preset first")
+    with tempfile.TemporaryDirectory(prefix="fairlead-bench-") as directory:
+        bench = Bench(options, Path(directory))
+        parts = [bench.heading()]
+        print(parts[0], flush=True)
+        with bench.start_origin():
+            for scenario in scenarios:
+                parts.append(f"## {scenario.name}: {scenario.says}\n\n{bench.run(scenario)}")
+                print("\n" + parts[-1], flush=True)
+    if bench.bars:
+        parts.append("## Bars\n\n" + report.bars_table(bench.bars))
+        print("\n" + parts[-1])
+    if options.write:
+        (HERE / "RESULTS.md").write_text("\n\n".join(parts) + "\n")
+    if options.json:
+        options.json.write_text(json.dumps(bench.raw, indent=1))
+    unmet = not bench.bars or any(not b.is_met() for b in bench.bars)
+    return 1 if options.check and unmet else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -30,6 +30,7 @@ enum fl_deadline_kind { FL_DEADLINE_CONTROL, FL_DEADLINE_UPLOAD /* + 1 s per MiB
     X(COMPLETE_MULTIPART, "CompleteMultipartUpload") X(ABORT_MULTIPART, "AbortMultipartUpload")                    \
     X(CREATE_BUCKET, "CreateBucket") X(DELETE_BUCKET, "DeleteBucket") X(RESTORE, "RestoreObject")                  \
     X(APPEND, "AppendObject") X(RENAME, "RenameObject") X(POST_FORM, "PostObject") X(OPTIONS, "Options")           \
+    X(LIST_UPLOADS, "ListMultipartUploads") X(LIST_PARTS, "ListParts")                                             \
     X(HTTP_READ, "read") X(HTTP_WRITE, "write")
 // clang-format on
 #define X(id, name) FL_OP_##id,

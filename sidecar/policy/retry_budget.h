@@ -6,12 +6,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* A zeroed one is a full bucket. */
 struct fl_retry_budget {
     int64_t milli_tokens; /* 1000 = one retry */
-    int64_t filled_at_ms;
+    int64_t second_at_ms; /* when the second began that the next two belong to */
+    int64_t earned_milli; /* what this second has given so far */
     uint32_t requests_in_second; /* what the burst limit is made from */
-    int64_t second_at_ms;
     uint32_t last_second_requests;
+    bool started;
 };
 
 struct fl_retry_budget_conf {

@@ -122,6 +122,8 @@ static void equality(void **state)
     c.ip[0] = 1;
     struct fl_addr d = parsed("[::1]:9000");
     assert_false(fl_addr_eq(&c, &d));
+    struct fl_addr e = parsed("[::2]:9000");
+    assert_false(fl_addr_eq(&d, &e));
 }
 
 static void loopback_and_any(void **state)
@@ -157,6 +159,7 @@ static void host_and_port(void **state)
     assert_false(fl_addr_split_host(FL_SPAN("minio:"), &host, &port));
     assert_false(fl_addr_split_host(FL_SPAN(":80"), &host, &port));
     assert_false(fl_addr_split_host(FL_SPAN("::1:80"), &host, &port));
+    assert_false(fl_addr_split_host(FL_SPAN("2001:db8::1:80"), &host, &port));
 }
 
 int main(void)

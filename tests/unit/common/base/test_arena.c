@@ -32,6 +32,19 @@ static void memory_is_zeroed_aligned_and_apart(void **state)
     fl_arena_done(&a);
 }
 
+static void a_chunk_is_used_to_its_last_byte_and_no_further(void **state)
+{
+    (void)state;
+    struct fl_arena a;
+    fl_arena_init(&a, SIZE_MAX);
+    for (size_t i = 0; i < 20000; i++) {
+        unsigned char *p = fl_arena_alloc(&a, 16);
+        assert_non_null(p);
+        memset(p, 0xff, 16);
+    }
+    fl_arena_done(&a);
+}
+
 static void nothing_is_something(void **state)
 {
     (void)state;
@@ -100,6 +113,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_zeroed_aligned_and_apart),
+        cmocka_unit_test(a_chunk_is_used_to_its_last_byte_and_no_further),
         cmocka_unit_test(nothing_is_something),
         cmocka_unit_test(the_limit_holds_and_overflow_is_refused),
         cmocka_unit_test(a_large_request_leaves_the_room_of_the_small_ones),

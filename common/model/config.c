@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/model/directives_scope.h"
+
 #define MEMORY_MAX ((size_t)64 << 20)
 
 struct fl_config *fl_config_new(void)
@@ -12,13 +14,16 @@ struct fl_config *fl_config_new(void)
         return NULL;
     }
     fl_arena_init(&c->arena, MEMORY_MAX);
+    fl_smap_init(&c->lines, 0);
     c->file = "";
+    fl_scope_default(&c->arena, FL_SCOPE_ROOT, false, c);
     return c;
 }
 
 struct fl_config *fl_config_free(struct fl_config *c)
 {
     if (c) {
+        fl_smap_done(&c->lines);
         fl_arena_done(&c->arena);
         free(c);
     }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "common/base/arena.h"
+#include "common/base/smap.h"
 
 enum fl_protocol { FL_PROTOCOL_S3, FL_PROTOCOL_HTTP };
 enum fl_balance { FL_BALANCE_ROUND_ROBIN, FL_BALANCE_LEAST_CONN, FL_BALANCE_RANDOM_TWO };
@@ -33,6 +34,7 @@ struct fl_peer_conf {
     uint32_t max_fails, max_conns;
     int64_t fail_timeout_ms;
     bool down;
+    enum fl_config_owner owner; /* FL_OWNER_CONTROLLER: a pushed member, not part of the written configuration */
     uint64_t set;         /* bit per directive of the peer scope: given here, not inherited from the backend */
 };
 
@@ -134,6 +136,8 @@ struct fl_config {
     uint32_t backend_count;
     struct fl_route_conf *routes;
     uint32_t route_count;
+    struct { int64_t probe_interval_ms, deadline_ms; } override; /* of the environment, over every backend and s3 route; 0 none */
+    struct fl_smap lines; /* "backends.minio.queue.hold" -> line of the file, for messages; empty in an overlay */
     uint64_t set;
     uint64_t hash; /* of the canonical text (--show-config); set by check */
 };

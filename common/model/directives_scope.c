@@ -1,0 +1,268 @@
+#include "common/model/directives_scope.h"
+
+#include "common/model/directives_field.h"
+#include "common/model/nearest.h"
+
+#define KEYS_MAX  512u   /* of a mapping with fixed keys: an attack or a mistake beyond */
+#define LINES_MAX 20000u /* remembered for messages */
+
+void fl_scope_default(struct fl_arena *arena, enum fl_scope s, bool http, void *base)
+{
+    const struct fl_scope_row *scope = fl_scope_row(s);
+    unsigned count;
+    const struct fl_directive *d = fl_scope_rows(s, &count);
+    for (unsigned i = 0; i < count; i++) {
+        const char *text = http && d[i].fallback_http ? d[i].fallback_http : d[i].fallback;
+        if (d[i].type == FL_TYPE_MAP) {
+            fl_scope_default(arena, d[i].child, http, base);
+        } else if (text) {
+            fl_value_assign(arena, &d[i], text, base);
+        }
+    }
+    if (scope->mixin != FL_SCOPE_NONE) {
+        fl_scope_default(arena, scope->mixin, http, fl_field_of(base, scope->mixin_offset));
+    }
+}
+
+const struct fl_node *fl_scope_earlier(const struct fl_node *map, const struct fl_node *n)
+{
+    for (const struct fl_node *i = map->first; i != n; i = i->next) {
+        if (fl_span_eq(i->key, n->key)) {
+            return i;
+        }
+    }
+    return NULL;
+}
+
+/* The scope, of those of the same document, that has a row of this name; NULL: none. */
+static const char *home_of(const struct fl_reading *r, struct fl_span name)
+{
+    for (unsigned s = 0; s < FL_SCOPE_COUNT; s++) {
+        unsigned count;
+        const struct fl_directive *d = fl_scope_rows((enum fl_scope)s, &count);
+        for (unsigned i = 0; i < count && fl_scope_row((enum fl_scope)s)->document & r->document;
+             i++) {
+            if (fl_span_is(name, d[i].name) && !(d[i].flags & FL_D_PUSH)) {
+                return fl_scope_row((enum fl_scope)s)->where;
+            }
+        }
+    }
+    return NULL;
+}
+
+static void offer_rows(struct fl_nearest *near, enum fl_scope s)
+{
+    unsigned count;
+    const struct fl_directive *d = fl_scope_rows(s, &count);
+    for (unsigned i = 0; i < count; i++) {
+        if (!(d[i].flags & (FL_D_PUSH | FL_D_ANNOTATION))) {
+            fl_nearest_offer(near, d[i].name);
+        }
+    }
+    if (fl_scope_row(s)->mixin != FL_SCOPE_NONE) {
+        offer_rows(near, fl_scope_row(s)->mixin);
+    }
+}
+
+static void unknown_key(struct fl_reading *r, const struct fl_place *at, enum fl_scope s,
+                        const struct fl_node *n)
+{
+    char place[FL_PLACE_MAX], shown[FL_SHOWN_MAX], hint[160];
+    struct fl_fmt p = fl_fmt_of(place, sizeof(place)), h = fl_fmt_of(hint, sizeof(hint));
+    struct fl_nearest near = fl_nearest_to(n->key);
+    /* A younger controller may know more keys than this sidecar: its push must still get through.
+     */
+    enum fl_severity severity =
+        r->origin == FL_ORIGIN_PUSH ? FL_SEVERITY_WARNING : FL_SEVERITY_ERROR;
+    const char *home = home_of(r, n->key);
+    fl_place_print(at, &p);
+    offer_rows(&near, s);
+    if (near.best && (near.distance == 0 || !home)) {
+        fl_fmt_printf(&h, "; did you mean \"%s\"?", near.best);
+    } else if (home) {
+        fl_fmt_printf(&h, home[0] ? "; it belongs in %s" : "; it belongs at the top level%s", home);
+    }
+    fl_findings_add(r->f, severity, n->key_line, "unknown key %s %s%s%s%s",
+                    fl_value_shown(n->key, shown), p.len ? "in " : "at the top level", place, hint,
+                    severity == FL_SEVERITY_WARNING ? " (ignored)" : "");
+}
+
+/* May this row stand in a document of this origin? */
+static bool is_welcome(struct fl_reading *r, const struct fl_place *here,
+                       const struct fl_directive *d, const struct fl_node *n)
+{
+    if (d->flags & FL_D_ANNOTATION && r->origin == FL_ORIGIN_FILE) {
+        char place[FL_PLACE_MAX];
+        struct fl_fmt f = fl_fmt_of(place, sizeof(place));
+        fl_place_print(here, &f);
+        fl_findings_add(r->f, FL_SEVERITY_WARNING, n->key_line,
+                        "%s: is for pod annotations only and ignored here; "
+                        "a file names access_key_file and secret_key_file",
+                        place);
+        return false;
+    }
+    if (d->flags & FL_D_PRIVATE && r->origin == FL_ORIGIN_ANNOTATION) {
+        fl_reading_fault(r, here, n->key_line, "is not allowed in a pod annotation");
+        return false;
+    }
+    return true;
+}
+
+static void remember_line(struct fl_reading *r, const struct fl_place *here, int line)
+{
+    char place[FL_PLACE_MAX];
+    struct fl_fmt f = fl_fmt_of(place, sizeof(place));
+    if (!r->c || line <= 0 || r->c->lines.count >= LINES_MAX) {
+        return;
+    }
+    fl_place_print(here, &f);
+    char *copy = fl_arena_text(r->arena, (struct fl_span){place, f.len});
+    if (!copy || fl_smap_put(&r->c->lines, fl_span_of(copy), (void *)(uintptr_t)line) != 0) {
+        return; /* messages then name the place without a line */
+    }
+}
+
+static bool read_value(struct fl_reading *r, const struct fl_place *here,
+                       const struct fl_directive *d, const struct fl_node *n, void *base)
+{
+    if (fl_value_is_plain(d->type)) {
+        return fl_value_set(r, here, d, n, base);
+    }
+    if (d->type != FL_TYPE_MAP) {
+        return fl_scope_read_many(r, here, d, n, base);
+    }
+    if (d->flags & FL_D_PRESENCE) {
+        *(bool *)fl_field_of(base, d->count_offset) = true;
+    }
+    fl_scope_read(r, here, d->child, n, base);
+    return true;
+}
+
+/* One key; the row's own base, and whether the key is known at all. */
+static const struct fl_directive *row_of(const struct fl_reading *r, enum fl_scope s,
+                                         struct fl_span key)
+{
+    unsigned count;
+    const struct fl_directive *d = fl_scope_rows(s, &count);
+    for (unsigned i = 0; i < count; i++) {
+        if (fl_span_is(key, d[i].name) &&
+            (!(d[i].flags & FL_D_PUSH) || r->origin == FL_ORIGIN_PUSH)) {
+            return &d[i];
+        }
+    }
+    return NULL;
+}
+
+static void read_key(struct fl_reading *r, const struct fl_place *at, enum fl_scope s,
+                     const struct fl_node *n, void *base, uint64_t *seen)
+{
+    const struct fl_scope_row *scope = fl_scope_row(s);
+    const struct fl_directive *d = row_of(r, s, n->key);
+    if (!d && scope->mixin != FL_SCOPE_NONE) {
+        d = row_of(r, scope->mixin, n->key);
+        base = d ? fl_field_of(base, scope->mixin_offset) : base;
+    }
+    if (!d) {
+        unknown_key(r, at, s, n);
+        return;
+    }
+    if (r->origin == FL_ORIGIN_PUSH && n->kind == FL_NODE_MAP &&
+        d->offset == offsetof(struct fl_backend_conf, verdicts) && d->scope == FL_SCOPE_BACKEND) {
+        return; /* the pushed verdicts, which are no configuration */
+    }
+    struct fl_place here = {at, n->key, -1};
+    size_t set_offset = fl_scope_row(d->scope)->set_offset;
+    if (d->scope == s) {
+        *seen |= UINT64_C(1) << fl_directive_bit(d);
+    }
+    if (!is_welcome(r, &here, d, n)) {
+        return;
+    }
+    remember_line(r, &here, n->key_line);
+    if (read_value(r, &here, d, n, base) && set_offset != FL_NO_SET) {
+        *(uint64_t *)fl_field_of(base, set_offset) |= UINT64_C(1) << fl_directive_bit(d);
+    }
+}
+
+static void require(struct fl_reading *r, const struct fl_place *at, enum fl_scope s,
+                    const struct fl_node *map, const void *base, uint64_t seen)
+{
+    unsigned count;
+    const struct fl_directive *d = fl_scope_rows(s, &count);
+    for (unsigned i = 0; i < count; i++) {
+        if (!(d[i].flags & FL_D_REQUIRED)) {
+            continue;
+        }
+        const struct fl_node *n = fl_node_get(map, d[i].name);
+        if (!(seen & UINT64_C(1) << i)) {
+            fl_reading_fault(r, at, map->key_line ? map->key_line : map->line, "%s is missing",
+                             d[i].name);
+        } else if (n && n->kind == FL_NODE_SCALAR && n->text.len == 0 &&
+                   fl_field_is_text(d[i].type) &&
+                   (*(const char *const *)fl_field_at(base, d[i].offset))[0] == '\0') {
+            struct fl_place here = {at, n->key, -1};
+            fl_reading_fault(r, &here, n->line, "is empty");
+        }
+    }
+}
+
+void fl_scope_read(struct fl_reading *r, const struct fl_place *at, enum fl_scope s,
+                   const struct fl_node *map, void *base)
+{
+    uint64_t seen = 0;
+    unsigned keys = 0;
+    if (map->kind != FL_NODE_MAP) {
+        fl_reading_fault(r, at, map->line,
+                         map->kind == FL_NODE_NULL
+                             ? "has no value; give a mapping of keys, or remove it"
+                             : "is not a mapping of keys");
+        return;
+    }
+    for (const struct fl_node *n = map->first; n; n = n->next) {
+        if (++keys > KEYS_MAX) {
+            fl_reading_fault(r, at, n->key_line, "has more than %u keys", KEYS_MAX);
+            return;
+        }
+        const struct fl_node *earlier = fl_scope_earlier(map, n);
+        if (earlier) {
+            char shown[FL_SHOWN_MAX];
+            fl_reading_fault(r, at, n->key_line, "duplicate key %s (the first is on line %d)",
+                             fl_value_shown(n->key, shown), earlier->key_line);
+            continue;
+        }
+        read_key(r, at, s, n, base, &seen);
+    }
+    require(r, at, s, map, base, seen);
+}
+
+bool fl_scope_rehome(struct fl_arena *arena, enum fl_scope s, void *base)
+{
+    const struct fl_scope_row *scope = fl_scope_row(s);
+    unsigned count;
+    const struct fl_directive *d = fl_scope_rows(s, &count);
+    bool good = true;
+    for (unsigned i = 0; good && i < count; i++) {
+        if (fl_value_is_plain(d[i].type)) {
+            good = fl_value_rehome(arena, &d[i], base);
+        } else if (d[i].type == FL_TYPE_MAP) {
+            good = fl_scope_rehome(arena, d[i].child, base);
+        } else if (d[i].type == FL_TYPE_LIST || d[i].type == FL_TYPE_PATHS) {
+            size_t size = fl_scope_row(d[i].child)->size;
+            uint32_t items = *(uint32_t *)fl_field_of(base, d[i].count_offset);
+            char **list = fl_field_of(base, d[i].offset),
+                 *copy = fl_arena_array(arena, items, size);
+            good = copy != NULL;
+            if (good && items > 0) {
+                memcpy(copy, *list, items * size);
+            }
+            *list = copy;
+            for (uint32_t k = 0; good && k < items; k++) {
+                good = fl_scope_rehome(arena, d[i].child, copy + k * size);
+            }
+        }
+    }
+    if (good && scope->mixin != FL_SCOPE_NONE) {
+        good = fl_scope_rehome(arena, scope->mixin, fl_field_of(base, scope->mixin_offset));
+    }
+    return good;
+}

@@ -8,28 +8,37 @@ static const uint8_t flags_of[] = {FL_HTTP_IDS(X)};
 
 /* Field names are tokens: for them c | 0x20 equals a letter, digit or '-' only when c is that
  * character in either case ('_' becomes 0x7f). */
-static inline uint64_t word(const char *p)
+static inline uint64_t word8(const char *p)
 {
     uint64_t w;
     memcpy(&w, p, sizeof(w));
     return w | 0x2020202020202020u;
 }
 
-/* lower is a literal, so the length is known and the loops unroll. */
+static inline uint64_t word4(const char *p)
+{
+    uint32_t w;
+    memcpy(&w, p, sizeof(w));
+    return w | 0x20202020u;
+}
+
+/* lower is a literal, so the length is known and the branches and loops fold: a few words, of which
+ * the last overlaps the one before. */
 static inline __attribute__((always_inline)) bool same(const char *name, const char *lower,
                                                        size_t len)
 {
-    uint64_t differ = 0;
+    if (len < 4) {
+        return (name[0] | 0x20) == lower[0] && (name[1] | 0x20) == lower[1];
+    }
     if (len < 8) {
-        for (size_t i = 0; i < len; i++) {
-            differ |= (uint64_t)((name[i] | 0x20) ^ lower[i]);
-        }
-        return differ == 0;
+        return ((word4(name) ^ word4(lower)) | (word4(name + len - 4) ^ word4(lower + len - 4))) ==
+               0;
     }
-    for (size_t i = 0; i + 8 <= len; i += 8) {
-        differ |= word(name + i) ^ word(lower + i);
+    uint64_t differ = word8(name + len - 8) ^ word8(lower + len - 8);
+    for (size_t i = 0; i + 8 < len; i += 8) {
+        differ |= word8(name + i) ^ word8(lower + i);
     }
-    return (differ | (word(name + len - 8) ^ word(lower + len - 8))) == 0;
+    return differ == 0;
 }
 
 #define IS(lower, id) (same(p, lower, sizeof(lower) - 1) ? (id) : FL_HTTP_OTHER)

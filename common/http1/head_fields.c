@@ -215,10 +215,13 @@ static bool read_length(struct fl_span s, uint64_t *ret)
     uint64_t v = 0;
     for (size_t i = 0; i < s.len; i++) {
         unsigned digit = (unsigned)(uint8_t)s.ptr[i] - '0';
-        if (digit > 9 || v > ((uint64_t)INT64_MAX - digit) / 10) {
+        if (digit > 9 || v > (uint64_t)INT64_MAX / 10) {
             return false;
         }
         v = v * 10 + digit;
+        if (v > (uint64_t)INT64_MAX) {
+            return false;
+        }
     }
     *ret = v;
     return s.len > 0;

@@ -25,8 +25,9 @@ ptrdiff_t fl_head_end(const char *buf, size_t len, size_t *scan)
         return -FL_HTTP_ERR_LEADING_CRLF;
     }
     const char *p = buf + (*scan > start ? *scan : start);
-    while ((p = fl_scan_control(p, end)) < end) {
-        if (*p == '\t' || *p == 0x7f) { /* where these are wrong, the parser says so */
+    p = fl_scan_clean_blocks(buf + start, p, end);
+    while ((p = fl_scan_c0(p, end, false)) < end) { /* DEL is left to the parser */
+        if (*p == '\t') {
             p++;
             continue;
         }
@@ -40,7 +41,7 @@ ptrdiff_t fl_head_end(const char *buf, size_t len, size_t *scan)
             return -FL_HTTP_ERR_BARE_CR;
         }
         p += 2;
-        if (p - buf > (ptrdiff_t)start + 2 && p[-3] == '\n') {
+        if (p[-3] == '\n') { /* there is one: the first byte of the start line is not CR */
             return p - buf;
         }
     }
@@ -80,14 +81,6 @@ static enum fl_http_error parse_version(const char *p, size_t len, uint8_t *ret_
     return FL_HTTP_ERR_NONE;
 }
 
-static const char *scan_target(const char *p)
-{
-    while (fl_scan_is(*p, FL_SCAN_TARGET)) {
-        p++;
-    }
-    return p;
-}
-
 static enum fl_http_error parse_request_line(const char *buf, size_t len,
                                              struct fl_request_head *ret)
 {
@@ -102,7 +95,7 @@ static enum fl_http_error parse_request_line(const char *buf, size_t len,
     ret->method_len = (uint16_t)(p - start);
     ret->method = fl_method_of((struct fl_span){start, ret->method_len});
     const char *target = ++p;
-    p = scan_target(p);
+    p = fl_scan_target(p, buf + len);
     if (*p != ' ' || p == target) {
         return *p == '\r' && p > target ? FL_HTTP_ERR_START_LINE : FL_HTTP_ERR_TARGET;
     }
@@ -112,14 +105,19 @@ static enum fl_http_error parse_request_line(const char *buf, size_t len,
     ret->target_off = (uint16_t)(target - buf);
     ret->target_len = (uint16_t)(p - target);
     const char *version = p + 1;
+    if (buf + len - version >= 10 && memcmp(version, "HTTP/1.1\r\n", 10) == 0) {
+        ret->minor = 1;
+        ret->rewrite_line = false;
+        ret->head.fields_off = (uint16_t)(version + 10 - buf);
+        return FL_HTTP_ERR_NONE;
+    }
     p = fl_scan_control(version, buf + len);
     if (p[0] != '\r' || p[1] != '\n') {
         return FL_HTTP_ERR_START_LINE;
     }
+    ret->rewrite_line = true;
     ret->head.fields_off = (uint16_t)(p + 2 - buf);
-    enum fl_http_error error = parse_version(version, (size_t)(p - version), &ret->minor);
-    ret->rewrite_line = error == FL_HTTP_ERR_NONE && version[7] != '1';
-    return error;
+    return parse_version(version, (size_t)(p - version), &ret->minor);
 }
 
 /* "http://authority[/path][?query]"; what is not http is not for a cleartext proxy to guess at. */

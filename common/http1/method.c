@@ -2,9 +2,10 @@
 
 #include "common/base/check.h"
 
-#define X(id, name, safe, idempotent) {name, safe, idempotent},
+#define X(id, name, safe, idempotent) {name, sizeof(name) - 1, safe, idempotent},
 static const struct {
     const char *name;
+    size_t len;
     bool safe, idempotent;
 } methods[] = {FL_HTTP_METHODS(X)};
 #undef X
@@ -12,7 +13,7 @@ static const struct {
 enum fl_http_method fl_method_of(struct fl_span name)
 {
     for (unsigned m = FL_METHOD_OTHER + 1; m < FL_METHOD_COUNT; m++) {
-        if (fl_span_is(name, methods[m].name)) {
+        if (name.len == methods[m].len && memcmp(name.ptr, methods[m].name, name.len) == 0) {
             return (enum fl_http_method)m;
         }
     }

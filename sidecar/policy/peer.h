@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "common/base/addr.h"
+#include "common/base/list.h"
 #include "common/model/outcome.h"
 #include "sidecar/policy/peer_health.h"
 
@@ -19,6 +20,11 @@ struct fl_peer_line {
     _Atomic uint64_t requests, failures; /* attempts begun; attempts that counted or would have */
     _Atomic int64_t last_answer_ms;      /* of this thread's last complete response head */
     int64_t wrr_current;                 /* smooth weighted round robin; own thread only */
+    /* The rest is sidecar/proxy's, own thread only; zero = not yet used. */
+    struct fl_list idle;                 /* kept connections, youngest first (proxy/upstream) */
+    uint32_t idle_count;
+    uint32_t warn_suppressed;            /* attempt failures not logged since warn_at_ms */
+    int64_t warn_at_ms;
 } __attribute__((aligned(64)));
 
 struct fl_peer {
@@ -31,6 +37,7 @@ struct fl_peer {
     _Atomic int64_t live_since_ms;      /* last readmission (slow_start), 0 = from the start */
     _Atomic uint32_t last_outcome;      /* enum fl_outcome of the last counted failure */
     _Atomic int32_t last_errno;         /* positive, 0 = none */
+    _Atomic int32_t last_status;        /* of HTTP_STATUS, 0 = none */
     _Atomic int64_t last_fail_ms;
     _Atomic uint32_t probe_wanted;      /* set by a data thread at a failure; the control thread exchanges it to 0 */
     struct fl_peer_line lines[FL_THREADS_MAX];

@@ -90,6 +90,7 @@ struct fl_snapshot {
     struct fl_route_tally *no_route;     /* where requests without a route are counted */
     bool any_s3;                         /* an s3 backend is configured: form of answers without a backend */
     struct fl_arena arena;
+    struct fl_snapshot *next_old; /* the engine's list of those that wait to be reclaimed */
     struct fl_snap_hold holds[FL_THREADS_MAX];
 };
 

@@ -21,8 +21,9 @@
 struct fl_engine;
 
 /* Makes the threads' memory and rings, before the log writer starts; config gives limits that hold for the whole run
- * (threads, buffer_memory, replay_memory, max_connections). What else a request needs is read from its snapshot. */
-FL_MUST_USE int fl_engine_new(const struct fl_config *config, unsigned threads, struct fl_log_writer *logs, struct fl_engine **ret);
+ * (threads, buffer_memory, replay_memory, max_connections). What else a request needs is read from its snapshot. seed: of the
+ * random state (round-robin starts, request ids); from the system's random source. */
+FL_MUST_USE int fl_engine_new(const struct fl_config *config, unsigned threads, struct fl_log_writer *logs, uint64_t seed, struct fl_engine **ret);
 /* Opens one data listener (contract.md section 2); before start. -errno. */
 FL_MUST_USE int fl_engine_listen(struct fl_engine *e, const struct fl_addr *at);
 /* The address of listener i as bound (port 0 resolved); false beyond the last. */

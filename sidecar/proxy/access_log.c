@@ -1,0 +1,225 @@
+#include "sidecar/proxy/access_log.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "sidecar/proxy/exchange.h"
+#include "sidecar/proxy/worker.h"
+
+enum { URI_MAX = 8192 };
+
+struct attempt_part {
+    int64_t connect_us, header_us, response_us;
+    int32_t status;
+    uint32_t address_len;
+};
+
+/* What is static text is kept as a pointer; what lives in buffers or snapshots is copied behind the struct, in the order of
+ * the lengths. */
+struct record {
+    int64_t wall_ms, request_us;
+    uint64_t bytes_in, bytes_out;
+    const char *operation, *retry_reason, *error, *class;
+    int32_t status;
+    uint32_t tries, attempts;
+    uint32_t from_len, host_len, method_len, uri_len, id_len, route_len, backend_len, cause_len;
+    struct attempt_part attempt[FL_ATTEMPTS_LOGGED];
+};
+
+static struct fl_span take(const char **at, uint32_t len)
+{
+    struct fl_span s = {*at, len};
+    *at += len;
+    return s;
+}
+
+static void json_field(struct fl_fmt *f, const char *name, struct fl_span value)
+{
+    fl_fmt_text(f, ",\"");
+    fl_fmt_text(f, name);
+    fl_fmt_text(f, "\":\"");
+    fl_fmt_json(f, value);
+    fl_fmt_char(f, '"');
+}
+
+static void number_field(struct fl_fmt *f, const char *name, uint64_t value)
+{
+    fl_fmt_text(f, ",\"");
+    fl_fmt_text(f, name);
+    fl_fmt_text(f, "\":");
+    fl_fmt_uint(f, value);
+}
+
+static bool is_secret(struct fl_span name)
+{
+    static const char *const names[] = {"X-Amz-Signature", "X-Amz-Credential", "X-Amz-Security-Token", "Signature", "AWSAccessKeyId"};
+    for (size_t i = 0; i < FL_COUNTOF(names); i++) {
+        if (fl_span_ieq(name, fl_span_of(names[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void fl_access_log_mask(struct fl_fmt *out, struct fl_span target)
+{
+    ptrdiff_t q = fl_span_find(target, '?');
+    if (q < 0) {
+        fl_fmt_json(out, target);
+        return;
+    }
+    fl_fmt_json(out, fl_span_first(target, (size_t)q + 1));
+    struct fl_span rest = fl_span_from(target, (size_t)q + 1);
+    while (rest.len > 0) {
+        ptrdiff_t amp = fl_span_find(rest, '&');
+        struct fl_span pair = fl_span_first(rest, amp < 0 ? rest.len : (size_t)amp + 1);
+        ptrdiff_t eq = fl_span_find(pair, '=');
+        if (eq >= 0 && is_secret(fl_span_first(pair, (size_t)eq))) {
+            fl_fmt_json(out, fl_span_first(pair, (size_t)eq + 1));
+            fl_fmt_text(out, amp < 0 ? "***" : "***&");
+        } else {
+            fl_fmt_json(out, pair);
+        }
+        rest = fl_span_from(rest, pair.len);
+    }
+}
+
+static void print_us(struct fl_fmt *f, int64_t us)
+{
+    if (us < 0) {
+        fl_fmt_char(f, '-');
+    } else {
+        fl_fmt_secs(f, us);
+    }
+}
+
+enum column { ADDR, STATUS, CONNECT, HEADER, RESPONSE };
+
+static void print_column(struct fl_fmt *f, const char *name, const struct record *r, const char *addresses, enum column what)
+{
+    fl_fmt_text(f, ",\"");
+    fl_fmt_text(f, name);
+    fl_fmt_text(f, "\":\"");
+    uint32_t shown = r->attempts < FL_ATTEMPTS_LOGGED ? r->attempts : FL_ATTEMPTS_LOGGED;
+    for (uint32_t i = 0; i < shown; i++) {
+        const struct attempt_part *a = &r->attempt[i];
+        fl_fmt_text(f, i > 0 ? ", " : "");
+        if (what == ADDR) {
+            fl_fmt_json(f, take(&addresses, a->address_len));
+        } else if (what == STATUS && a->status > 0) {
+            fl_fmt_uint(f, (uint64_t)a->status);
+        } else {
+            print_us(f, what == CONNECT ? a->connect_us : what == HEADER ? a->header_us : what == RESPONSE ? a->response_us : -1);
+        }
+    }
+    fl_fmt_text(f, shown == 0 ? "-\"" : "\"");
+}
+
+void fl_access_log_format(const void *record, size_t len, struct fl_fmt *out)
+{
+    struct record r;
+    FL_MUST(len >= sizeof r);
+    memcpy(&r, record, sizeof r);
+    const char *at = (const char *)record + sizeof r;
+    fl_fmt_text(out, "{\"ts\":\"");
+    fl_fmt_rfc3339(out, r.wall_ms);
+    fl_fmt_char(out, '"');
+    json_field(out, "remote_addr", take(&at, r.from_len));
+    json_field(out, "host", take(&at, r.host_len));
+    json_field(out, "method", take(&at, r.method_len));
+    fl_fmt_text(out, ",\"uri\":\"");
+    fl_access_log_mask(out, take(&at, r.uri_len));
+    fl_fmt_text(out, "\",\"status\":");
+    fl_fmt_uint(out, (uint64_t)r.status);
+    fl_fmt_text(out, ",\"request_time\":");
+    fl_fmt_secs(out, r.request_us);
+    number_field(out, "bytes_in", r.bytes_in);
+    number_field(out, "bytes_out", r.bytes_out);
+    json_field(out, "request_id", take(&at, r.id_len));
+    json_field(out, "route", take(&at, r.route_len));
+    json_field(out, "backend", take(&at, r.backend_len));
+    json_field(out, "operation", fl_span_of(r.operation));
+    number_field(out, "tries", r.tries);
+    json_field(out, "retry_reason", fl_span_of(r.retry_reason));
+    json_field(out, "error", fl_span_of(r.error));
+    json_field(out, "cause", take(&at, r.cause_len));
+    json_field(out, "class", fl_span_of(r.class));
+    print_column(out, "upstream_addr", &r, at, ADDR);
+    print_column(out, "upstream_status", &r, at, STATUS);
+    print_column(out, "upstream_connect_time", &r, at, CONNECT);
+    print_column(out, "upstream_header_time", &r, at, HEADER);
+    print_column(out, "upstream_response_time", &r, at, RESPONSE);
+    fl_fmt_text(out, "}\n");
+}
+
+static bool wanted(const struct fl_exchange *x, int64_t request_us)
+{
+    switch (x->snapshot->config->access_log) {
+    case FL_ACCESS_ALL: return true;
+    case FL_ACCESS_OFF: return false;
+    case FL_ACCESS_ERRORS: break;
+    }
+    return x->status >= 500 || x->attempts > 1 || request_us >= x->snapshot->config->slow_request_ms * 1000;
+}
+
+static void fill(const struct fl_exchange *x, struct record *r)
+{
+    r->wall_ms = fl_reactor_wall_ms(x->worker->reactor);
+    r->bytes_in = x->body.body_bytes;
+    r->bytes_out = x->relay.body_bytes;
+    r->operation = x->policy != NULL ? fl_s3_operation_name(x->operation.op) : "";
+    r->retry_reason = x->retry_note != NULL ? x->retry_note : "";
+    r->error = fl_answer_row(x->answer)->token;
+    r->class = x->class != NULL ? x->class : fl_outcome_row(x->ended)->class;
+    r->status = x->status;
+    r->tries = x->tries;
+    r->attempts = x->attempts;
+    uint32_t shown = x->attempts < FL_ATTEMPTS_LOGGED ? x->attempts : FL_ATTEMPTS_LOGGED;
+    for (uint32_t i = 0; i < shown; i++) {
+        const struct fl_attempt_record *a = &x->records[i];
+        r->attempt[i] = (struct attempt_part){a->connect_us, a->header_us, a->response_us, a->status, (uint32_t)strlen(a->peer->address)};
+    }
+}
+
+void fl_access_log_write(struct fl_exchange *x)
+{
+    int64_t request_us = fl_reactor_now_us(x->worker->reactor) - x->began_us;
+    if (!wanted(x, request_us)) {
+        return;
+    }
+    struct record r = {.request_us = request_us};
+    fill(x, &r);
+    char from_text[FL_ADDR_TEXT_MAX];
+    struct fl_fmt from = fl_fmt_of(from_text, sizeof from_text);
+    fl_client_print_from(x->client, &from);
+    const char *head = x->head != NULL ? x->head->bytes + x->head_off : "";
+    struct fl_span parts[8] = {{from_text, from.len}, x->host, {head + x->request.head.start_off, x->request.method_len},
+                               fl_span_first((struct fl_span){head + x->request.target_off, x->request.target_len}, URI_MAX),
+                               fl_span_of(x->request_id), fl_span_of(x->policy != NULL ? x->policy->route : ""),
+                               fl_span_of(x->backend != NULL ? x->backend->conf->name : ""), fl_span_of(x->cause.text)};
+    uint32_t *lengths[8] = {&r.from_len, &r.host_len, &r.method_len, &r.uri_len, &r.id_len, &r.route_len, &r.backend_len, &r.cause_len};
+    size_t size = sizeof r;
+    for (unsigned i = 0; i < 8; i++) {
+        *lengths[i] = (uint32_t)parts[i].len;
+        size += parts[i].len;
+    }
+    uint32_t shown = r.attempts < FL_ATTEMPTS_LOGGED ? r.attempts : FL_ATTEMPTS_LOGGED;
+    for (uint32_t i = 0; i < shown; i++) {
+        size += r.attempt[i].address_len;
+    }
+    char *at = fl_log_reserve(x->worker->log.ring, FL_LOG_STDOUT, fl_access_log_format, size);
+    if (at == NULL) {
+        return; /* counted by the ring */
+    }
+    memcpy(at, &r, sizeof r);
+    at += sizeof r;
+    for (unsigned i = 0; i < 8; i++) {
+        memcpy(at, parts[i].ptr, parts[i].len);
+        at += parts[i].len;
+    }
+    for (uint32_t i = 0; i < shown; i++) {
+        memcpy(at, x->records[i].peer->address, r.attempt[i].address_len);
+        at += r.attempt[i].address_len;
+    }
+    fl_log_commit(x->worker->log.ring, size);
+}

@@ -1,0 +1,485 @@
+#include "sidecar/proxy/attempt.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/base/fmt.h"
+#include "common/http1/head_write.h"
+#include "common/http1/headers.h"
+#include "common/io/sock.h"
+#include "sidecar/proxy/exchange.h"
+#include "sidecar/proxy/relay.h"
+#include "sidecar/proxy/upstream.h"
+#include "sidecar/proxy/worker.h"
+
+enum {
+    BODY_SLICES = 12,
+    UPLOAD_ROUNDS = 4,    /* reads and sends in one go, then other connections have their turn */
+    INTERIMS_MAX = 16,    /* 1xx answers before the final one */
+    STALE_WITHIN_MS = 1000,
+    FRESH_ENOUGH_MS = 1000,
+    PEEK_BYTES = 4096,
+};
+
+static struct fl_attempt_record *record_of(struct fl_exchange *x)
+{
+    unsigned last = x->attempts - 1;
+    return &x->records[last < FL_ATTEMPTS_LOGGED ? last : FL_ATTEMPTS_LOGGED - 1];
+}
+
+enum fl_attempt_step fl_attempt_fail(struct fl_exchange *x, enum fl_outcome o, int os_errno)
+{
+    struct fl_attempt *a = &x->attempt;
+    a->outcome = o;
+    a->os_errno = os_errno;
+    struct fl_attempt_record *rec = record_of(x);
+    rec->status = fl_outcome_row(o)->upstream_status;
+    rec->response_us = fl_reactor_now_us(x->worker->reactor) - a->began_us;
+    return FL_ATTEMPT_FAILED;
+}
+
+/* Our own lines at the end of the request head, and the empty line. */
+static size_t print_own_lines(struct fl_exchange *x)
+{
+    const struct fl_request_head *q = &x->request;
+    struct fl_fmt f = fl_fmt_of(x->own_lines, sizeof x->own_lines);
+    if (fl_headers_find(&q->head, FL_HTTP_X_REQUEST_ID) == NULL) {
+        fl_head_write_field(&f, "x-request-id", fl_span_of(x->request_id));
+    }
+    if (q->framing == FL_FRAMING_CHUNKED) {
+        fl_fmt_text(&f, "Transfer-Encoding: chunked\r\n");
+    }
+    if (q->rewrite_length) {
+        fl_head_write_uint(&f, "Content-Length", q->content_length);
+    }
+    if (q->max_forwards > 0) {
+        fl_head_write_uint(&f, "Max-Forwards", (uint64_t)q->max_forwards - 1);
+    }
+    if (q->host_len == 0 && fl_headers_find(&q->head, FL_HTTP_HOST) == NULL) {
+        fl_head_write_field(&f, "Host", fl_span_of(x->attempt.up->peer->address)); /* HTTP/1.0 without Host */
+    }
+    fl_fmt_text(&f, "\r\n");
+    FL_MUST(!f.cut);
+    return f.len;
+}
+
+/* The head as slices of what the client sent, minus hop-by-hop fields, plus our lines. False: no buffer. */
+static bool build_head(struct fl_exchange *x)
+{
+    struct fl_attempt *a = &x->attempt;
+    const struct fl_request_head *q = &x->request;
+    const char *head = x->head->bytes + x->head_off;
+    struct fl_slice slices[FL_GATHER_MAX - 2];
+    bool whole = !q->rewrite_line;
+    int n = fl_head_slices(head, &q->head, FL_FIELD_HOP, whole, slices, FL_GATHER_MAX - 2);
+    fl_gather_clear(&a->out);
+    if ((!whole || n < 0) && x->line == NULL) {
+        x->line = fl_buffer_take(&x->worker->buffers, FL_BUFFER_64K, FL_BUFFER_FOR_ANSWER);
+        if (x->line == NULL) {
+            return false;
+        }
+        struct fl_fmt f = fl_fmt_of(x->line->bytes, x->line->cap);
+        if (!whole) {
+            fl_head_write_request_line(&f, head, q);
+        }
+        if (n < 0) {
+            fl_head_copy(&f, head, &q->head, FL_FIELD_HOP, whole);
+        }
+        if (f.cut) {
+            return false;
+        }
+        x->line->end = (uint32_t)f.len;
+    }
+    if (x->line != NULL) {
+        fl_gather_add(&a->out, x->line->bytes, x->line->end);
+    }
+    for (int i = 0; i < n; i++) {
+        fl_gather_add(&a->out, head + slices[i].off, slices[i].len);
+    }
+    fl_gather_add(&a->out, x->own_lines, print_own_lines(x));
+    return true;
+}
+
+static enum fl_attempt_step connect_failed(struct fl_exchange *x, int err)
+{
+    return fl_attempt_fail(x, fl_errno_is_local(err) ? FL_OUTCOME_LOCAL_RESOURCE : FL_OUTCOME_CONNECT_FAILED, err);
+}
+
+/* A kept connection where the request could be repeated should it prove stale, or one that was used a moment ago. */
+static struct fl_upstream *take_kept(struct fl_exchange *x, struct fl_peer *peer)
+{
+    bool any_age = fl_retry_may_ride_idle(x->policy->conf, x->operation.class, x->body.kept);
+    return fl_upstream_take(x->worker, peer, x, any_age ? INT64_MAX : FRESH_ENOUGH_MS);
+}
+
+static void begin_record(struct fl_exchange *x, struct fl_peer *peer)
+{
+    x->attempts++;
+    *record_of(x) = (struct fl_attempt_record){.peer = peer, .connect_us = -1, .header_us = -1, .response_us = -1};
+}
+
+enum fl_attempt_step fl_attempt_begin(struct fl_exchange *x, const struct fl_pick *pick, bool same_peer)
+{
+    struct fl_attempt *a = &x->attempt;
+    struct fl_worker *w = x->worker;
+    struct fl_peer *peer = x->backend->peers[pick->index].peer;
+    *a = (struct fl_attempt){.pick = *pick, .picked = true, .outcome = FL_OUTCOME_OK,
+                             .began_us = fl_reactor_now_us(w->reactor), .began_ms = fl_worker_now_ms(w)};
+    x->tried[pick->index / 64] |= UINT64_C(1) << (pick->index % 64);
+    x->tries += same_peer ? 0 : 1;
+    if (x->first_try_ms == 0) {
+        x->first_try_ms = a->began_ms;
+    }
+    begin_record(x, peer);
+    fl_replay_rewind(x);
+    x->expect_pending = x->expect_pending && x->body.body_bytes == 0;
+    if (x->backend->conf->tls.on) { /* never in clear to a backend that wants TLS */
+        return fl_attempt_fail(x, FL_OUTCOME_TLS_FAILED, EPROTONOSUPPORT);
+    }
+    a->up = same_peer ? NULL : take_kept(x, peer);
+    a->reused = a->up != NULL;
+    a->phase = a->reused ? FL_ATTEMPT_EXCHANGING : FL_ATTEMPT_CONNECTING;
+    if (!a->reused) {
+        int rc = fl_upstream_dial(w, peer, x, (int)x->policy->conf->send_timeout_ms, &a->up);
+        if (rc != 0) {
+            return connect_failed(x, -rc);
+        }
+    } else {
+        record_of(x)->connect_us = 0;
+        a->connected_us = a->began_us;
+        a->sent_progress_ms = a->began_ms;
+    }
+    if (!build_head(x)) {
+        return fl_attempt_fail(x, FL_OUTCOME_LOCAL_RESOURCE, ENOBUFS);
+    }
+    return fl_attempt_run(x);
+}
+
+enum fl_sent fl_attempt_sent(const struct fl_exchange *x)
+{
+    const struct fl_attempt *a = &x->attempt;
+    if (a->sent_bytes == 0 || x->expect_pending) {
+        return FL_SENT_NOTHING;
+    }
+    return a->fully_sent ? FL_SENT_FULLY : FL_SENT_PARTLY;
+}
+
+static enum fl_attempt_step connecting(struct fl_exchange *x)
+{
+    struct fl_attempt *a = &x->attempt;
+    struct fl_upstream *up = a->up;
+    if (up->failed) {
+        int err = -fl_sock_error(up->io.fd);
+        bool was_open = err == ECONNRESET || err == EPIPE; /* accepted, then reset before a byte was sent */
+        return was_open ? fl_attempt_fail(x, FL_OUTCOME_PREMATURE_CLOSE, err) : connect_failed(x, err != 0 ? err : ECONNREFUSED);
+    }
+    if (!up->writable) {
+        return FL_ATTEMPT_WAIT;
+    }
+    up->connected = true;
+    a->connected_us = fl_reactor_now_us(x->worker->reactor);
+    a->sent_progress_ms = fl_worker_now_ms(x->worker);
+    record_of(x)->connect_us = a->connected_us - a->began_us;
+    a->phase = FL_ATTEMPT_EXCHANGING;
+    return FL_ATTEMPT_GOT_HEAD; /* go on */
+}
+
+bool fl_attempt_send(struct fl_exchange *x)
+{
+    struct fl_attempt *a = &x->attempt;
+    struct fl_replay *r = &x->body;
+    while (a->up->writable && (a->out.left > 0 || r->unsent_bytes > 0)) {
+        struct iovec iov[FL_GATHER_MAX + BODY_SLICES];
+        int n = (int)(a->out.count - a->out.at);
+        memcpy(iov, a->out.iov + a->out.at, (size_t)n * sizeof iov[0]);
+        n += fl_replay_iov(x, iov + n, BODY_SLICES);
+        ssize_t sent = fl_sock_sendv(a->up->io.fd, iov, n, false);
+        if (sent == -EAGAIN) {
+            a->up->writable = false;
+            break;
+        }
+        if (sent < 0) {
+            a->send_broken = true;
+            a->os_errno = (int)-sent;
+            return false;
+        }
+        size_t asked = 0;
+        for (int i = 0; i < n; i++) {
+            asked += iov[i].iov_len;
+        }
+        a->sent_bytes += (uint64_t)sent;
+        a->sent_progress_ms = fl_worker_now_ms(x->worker);
+        size_t of_head = (size_t)sent < a->out.left ? (size_t)sent : a->out.left;
+        fl_gather_advance(&a->out, of_head);
+        fl_replay_sent(x, (size_t)sent - of_head);
+        if ((size_t)sent < asked) {
+            a->up->writable = false;
+        }
+    }
+    if (!a->fully_sent && a->out.left == 0 && r->unsent_bytes == 0 && r->complete) {
+        a->fully_sent = true;
+        a->awaiting_since_ms = fl_worker_now_ms(x->worker);
+    }
+    return true;
+}
+
+enum fl_attempt_step fl_attempt_upload(struct fl_exchange *x)
+{
+    struct fl_attempt *a = &x->attempt;
+    for (unsigned i = 0; !a->fully_sent && !a->send_broken; i++) {
+        if (i == UPLOAD_ROUNDS) {
+            fl_exchange_again(x);
+            break;
+        }
+        if (!fl_attempt_send(x) || a->fully_sent) {
+            break;
+        }
+        enum fl_replay_read got = fl_replay_read(x);
+        if (got == FL_REPLAY_GONE) {
+            return fl_attempt_fail(x, FL_OUTCOME_CLIENT_ABORT, 0);
+        }
+        if (got == FL_REPLAY_BAD) {
+            a->http_error = (enum fl_http_error)x->body.frame.error;
+            return fl_attempt_fail(x, FL_OUTCOME_CLIENT_BAD, 0);
+        }
+        if (got == FL_REPLAY_MORE || (got == FL_REPLAY_PAUSED && !a->up->writable)) {
+            break;
+        }
+        if (got == FL_REPLAY_PAUSED && x->body.unsent_bytes == 0) {
+            fl_exchange_starve(x); /* no buffer now */
+            break;
+        }
+    }
+    return FL_ATTEMPT_WAIT;
+}
+
+/* The connection ended before a complete head of a response. */
+static enum fl_attempt_step ended_early(struct fl_exchange *x, int err)
+{
+    struct fl_attempt *a = &x->attempt;
+    bool silent = a->interims == 0 && (a->in == NULL || a->in->end == 0);
+    int64_t age_ms = fl_worker_now_ms(x->worker) - a->began_ms;
+    if (a->reused && silent && age_ms < STALE_WITHIN_MS) {
+        return fl_attempt_fail(x, FL_OUTCOME_STALE_REUSE, err);
+    }
+    return fl_attempt_fail(x, FL_OUTCOME_PREMATURE_CLOSE, err);
+}
+
+static enum fl_attempt_step bad_head(struct fl_exchange *x, enum fl_http_error e)
+{
+    x->attempt.http_error = e;
+    return fl_attempt_fail(x, FL_OUTCOME_INVALID_HEADER, 0);
+}
+
+/* A 1xx answer goes on at once; a second 100, or one to a client of HTTP/1.0, is swallowed. */
+static void interim(struct fl_exchange *x, size_t length)
+{
+    struct fl_attempt *a = &x->attempt;
+    const struct fl_response_head *p = x->worker->response;
+    a->interims++;
+    bool go_on = p->status == 100;
+    bool relay = x->request.minor >= 1 && !(go_on && x->continue_sent);
+    if (go_on) {
+        x->expect_pending = false;
+    }
+    if (relay && fl_relay_interim(x, a->in->bytes + a->in->start, p)) {
+        x->continue_sent = x->continue_sent || go_on;
+        x->interim_relayed = x->interim_relayed || !go_on;
+    }
+    a->in->start += (uint32_t)length;
+    a->scan = 0;
+}
+
+/* Looks at what was read so far. WAIT: more bytes are needed. */
+static enum fl_attempt_step parse(struct fl_exchange *x)
+{
+    struct fl_attempt *a = &x->attempt;
+    size_t limit = (size_t)x->snapshot->config->header_limit_bytes;
+    for (;;) {
+        const char *at = fl_buffer_at(a->in);
+        size_t len = fl_buffer_len(a->in);
+        if (len == 0 || x->relay.out.left > 0) {
+            return FL_ATTEMPT_WAIT;
+        }
+        ptrdiff_t end = fl_head_end(at, len, &a->scan);
+        if (end < 0) {
+            enum fl_http_error sniffed = fl_response_sniff(at, len);
+            return bad_head(x, sniffed != FL_HTTP_ERR_NONE ? sniffed : (enum fl_http_error)-end);
+        }
+        if (end == 0) {
+            enum fl_http_error sniffed = fl_response_sniff(at, len);
+            if (sniffed != FL_HTTP_ERR_NONE) {
+                return bad_head(x, sniffed);
+            }
+            return len >= limit ? bad_head(x, FL_HTTP_ERR_HEAD_LARGE) : FL_ATTEMPT_WAIT;
+        }
+        if ((size_t)end > limit) {
+            return bad_head(x, FL_HTTP_ERR_HEAD_LARGE);
+        }
+        enum fl_http_error e = fl_response_parse(at, (size_t)end, x->request.method, x->worker->response);
+        if (e != FL_HTTP_ERR_NONE) {
+            return bad_head(x, e);
+        }
+        if (x->worker->response->status >= 200) {
+            a->header_us = fl_reactor_now_us(x->worker->reactor);
+            record_of(x)->header_us = a->header_us - a->began_us;
+            record_of(x)->status = x->worker->response->status;
+            a->phase = FL_ATTEMPT_HEADED;
+            a->head_length = (size_t)end;
+            return FL_ATTEMPT_GOT_HEAD;
+        }
+        if (a->interims == INTERIMS_MAX) {
+            return bad_head(x, FL_HTTP_ERR_NOT_HTTP);
+        }
+        interim(x, (size_t)end);
+    }
+}
+
+/* Room for more of a head: a larger buffer, or the front of this one. False: no buffer now. */
+static bool make_room(struct fl_exchange *x)
+{
+    struct fl_attempt *a = &x->attempt;
+    struct fl_buffers *pool = &x->worker->buffers;
+    if (a->in == NULL) {
+        a->in = fl_buffer_take(pool, FL_BUFFER_16K, FL_BUFFER_FOR_ANSWER);
+        return a->in != NULL;
+    }
+    if (fl_buffer_room(a->in) > 0) {
+        return true;
+    }
+    if (a->in->start > 0) {
+        memmove(a->in->bytes, fl_buffer_at(a->in), fl_buffer_len(a->in));
+        a->in->end -= a->in->start;
+        a->in->start = 0;
+        return true;
+    }
+    struct fl_buffer *larger = fl_buffer_take(pool, FL_BUFFER_64K, FL_BUFFER_FOR_ANSWER);
+    if (larger == NULL) {
+        return false;
+    }
+    memcpy(larger->bytes, a->in->bytes, a->in->end);
+    larger->end = a->in->end;
+    fl_buffer_give(pool, &a->in);
+    a->in = larger;
+    return true;
+}
+
+static enum fl_attempt_step receive(struct fl_exchange *x)
+{
+    struct fl_attempt *a = &x->attempt;
+    if (x->relay.out.left > 0 && !fl_relay_flush(x)) {
+        return x->client_gone ? fl_attempt_fail(x, FL_OUTCOME_CLIENT_ABORT, 0) : FL_ATTEMPT_WAIT;
+    }
+    if (a->in != NULL && fl_buffer_len(a->in) > 0) {
+        enum fl_attempt_step step = parse(x);
+        if (step != FL_ATTEMPT_WAIT) {
+            return step;
+        }
+    }
+    while (a->up->readable && x->relay.out.left == 0) {
+        if (!make_room(x)) {
+            fl_exchange_starve(x);
+            return FL_ATTEMPT_WAIT;
+        }
+        size_t room = fl_buffer_room(a->in);
+        ssize_t n = fl_sock_recv(a->up->io.fd, a->in->bytes + a->in->end, room);
+        if (n == -EAGAIN) {
+            a->up->readable = false;
+            break;
+        }
+        if (n <= 0) {
+            return ended_early(x, (int)-n);
+        }
+        a->in->end += (uint32_t)n;
+        a->received_ms = fl_worker_now_ms(x->worker);
+        if ((size_t)n < room && !a->up->hup) {
+            a->up->readable = false;
+        }
+        enum fl_attempt_step step = parse(x);
+        if (step != FL_ATTEMPT_WAIT) {
+            return step;
+        }
+    }
+    return FL_ATTEMPT_WAIT;
+}
+
+enum fl_attempt_step fl_attempt_run(struct fl_exchange *x)
+{
+    struct fl_attempt *a = &x->attempt;
+    if (a->phase == FL_ATTEMPT_CONNECTING) {
+        (void)fl_replay_read(x); /* a kept body may come in meanwhile; an end of the client shows later */
+        enum fl_attempt_step step = connecting(x);
+        if (step != FL_ATTEMPT_GOT_HEAD) {
+            return step;
+        }
+    }
+    if (a->phase == FL_ATTEMPT_PEEKING) {
+        return fl_attempt_peek(x);
+    }
+    enum fl_attempt_step step = fl_attempt_upload(x);
+    if (step != FL_ATTEMPT_WAIT) {
+        return step;
+    }
+    if (a->send_broken) {
+        a->up->readable = true; /* an answer may have come before the end */
+    }
+    step = receive(x);
+    if (step == FL_ATTEMPT_WAIT && a->send_broken && !a->up->readable) {
+        return ended_early(x, a->os_errno);
+    }
+    return step;
+}
+
+enum fl_attempt_step fl_attempt_peek(struct fl_exchange *x)
+{
+    struct fl_attempt *a = &x->attempt;
+    bool ended = false;
+    a->phase = FL_ATTEMPT_PEEKING;
+    if (a->peek_until_ms == 0) {
+        a->peek_until_ms = fl_worker_now_ms(x->worker) + 250;
+    }
+    size_t head = a->head_length;
+    while (a->up->readable && !ended && fl_buffer_len(a->in) - head < PEEK_BYTES && fl_buffer_room(a->in) > 0) {
+        size_t room = fl_buffer_room(a->in);
+        ssize_t n = fl_sock_recv(a->up->io.fd, a->in->bytes + a->in->end, room);
+        if (n == -EAGAIN || (n > 0 && (size_t)n < room && !a->up->hup)) {
+            a->up->readable = false;
+        }
+        ended = n <= 0 && n != -EAGAIN; /* relay finds it again: the socket stays readable */
+        a->in->end += n > 0 ? (uint32_t)n : 0;
+    }
+    size_t have = fl_buffer_len(a->in) - head;
+    if (fl_response_parse(fl_buffer_at(a->in), head, x->request.method, x->worker->response) != FL_HTTP_ERR_NONE) {
+        return bad_head(x, FL_HTTP_ERR_NOT_HTTP);
+    }
+    const struct fl_response_head *p = x->worker->response;
+    bool whole = p->framing == FL_FRAMING_NONE || (p->framing == FL_FRAMING_LENGTH && have >= p->content_length);
+    bool enough = whole || ended || have >= PEEK_BYTES || fl_buffer_room(a->in) == 0 ||
+                  fl_worker_now_ms(x->worker) >= a->peek_until_ms || fl_attempt_throttled(x);
+    if (!enough) {
+        return FL_ATTEMPT_WAIT;
+    }
+    a->peeked = true;
+    a->phase = FL_ATTEMPT_HEADED;
+    return FL_ATTEMPT_GOT_HEAD;
+}
+
+bool fl_attempt_throttled(const struct fl_exchange *x)
+{
+    const struct fl_buffer *in = x->attempt.in;
+    const char *body = in->bytes + in->start + x->worker->response->head.length;
+    size_t len = (size_t)(in->bytes + in->end - body);
+    return memmem(body, len, "SlowDown", 8) != NULL || memmem(body, len, "RequestLimitExceeded", 20) != NULL;
+}
+
+void fl_attempt_end(struct fl_exchange *x, bool reusable)
+{
+    struct fl_attempt *a = &x->attempt;
+    fl_buffer_give(&x->worker->buffers, &a->in);
+    if (a->up != NULL && reusable) {
+        fl_upstream_give(&a->up, x->backend->conf);
+    }
+    fl_upstream_close(&a->up);
+    fl_gather_clear(&a->out);
+    a->phase = FL_ATTEMPT_IDLE;
+}

@@ -1,0 +1,55 @@
+/* buffer - memory for bytes in flight: three sizes on LIFO free lists of one data thread, within its share of
+ * buffer_memory. Attached only while bytes are in flight; an idle connection has none. */
+#ifndef FL_SIDECAR_PROXY_BUFFER_H
+#define FL_SIDECAR_PROXY_BUFFER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/check.h"
+
+enum fl_buffer_size { FL_BUFFER_4K, FL_BUFFER_16K, FL_BUFFER_64K, FL_BUFFER_SIZES };
+
+struct fl_buffer {
+    struct fl_buffer *next; /* free list, or the owner's chain */
+    uint32_t cap, start, end; /* bytes [start, end) are filled */
+    enum fl_buffer_size size;
+    char bytes[];
+};
+
+struct fl_buffers {
+    struct fl_buffer *free[FL_BUFFER_SIZES];
+    uint32_t free_count[FL_BUFFER_SIZES];
+    uint32_t free_low[FL_BUFFER_SIZES]; /* fewest free since the last trim: surely not needed */
+    _Atomic uint64_t used_bytes;        /* handed out; own thread writes */
+    uint64_t limit_bytes;
+    bool wanted; /* a take was refused since somebody last looked */
+};
+
+/* What the bytes are for: input is refused first, so that answers can always drain what is held. */
+enum fl_buffer_use { FL_BUFFER_FOR_INPUT, FL_BUFFER_FOR_ANSWER };
+
+void fl_buffers_init(struct fl_buffers *b, uint64_t limit_bytes);
+void fl_buffers_done(struct fl_buffers *b);
+/* Empty, or NULL: over the limit or out of memory (reading pauses until something is given back). */
+FL_MUST_USE struct fl_buffer *fl_buffer_take(struct fl_buffers *b, enum fl_buffer_size size, enum fl_buffer_use use);
+void fl_buffer_give(struct fl_buffers *b, struct fl_buffer **buffer); /* *buffer = NULL; NULL is fine */
+/* Frees what was never needed since the last call. */
+void fl_buffers_trim(struct fl_buffers *b);
+
+static inline size_t fl_buffer_room(const struct fl_buffer *b)
+{
+    return b->cap - b->end;
+}
+static inline size_t fl_buffer_len(const struct fl_buffer *b)
+{
+    return b->end - b->start;
+}
+static inline char *fl_buffer_at(struct fl_buffer *b)
+{
+    return b->bytes + b->start;
+}
+
+#endif

@@ -1,0 +1,346 @@
+#include "sidecar/proxy/client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/http1/head_parse.h"
+#include "common/io/sock.h"
+#include "sidecar/proxy/buffer.h"
+#include "sidecar/proxy/exchange.h"
+#include "sidecar/proxy/worker.h"
+
+enum {
+    PIPELINED_PER_TURN = 32,
+    LINGER_MS = 2000,
+    DISCARDS_PER_TURN = 16,
+    DISCARD_BYTES = 8192,
+};
+
+static void process(struct fl_client *c);
+
+static const struct fl_config *config_of(const struct fl_client *c)
+{
+    return c->worker->snapshot->config;
+}
+
+static void recycle(struct fl_task *t)
+{
+    struct fl_client *c = fl_container_of(t, struct fl_client, free_task);
+    c->next_free = c->worker->free_clients;
+    c->worker->free_clients = c;
+}
+
+void fl_client_close(struct fl_client *c, bool reset)
+{
+    if (c->io.fd < 0) {
+        return;
+    }
+    struct fl_worker *w = c->worker;
+    if (reset) {
+        fl_sock_reset_on_close(c->io.fd);
+    }
+    fl_buffer_give(&w->buffers, &c->in);
+    fl_timer_remove(w->reactor, &c->timer);
+    fl_reactor_close(w->reactor, &c->io);
+    fl_list_remove(&c->node);
+    fl_list_remove(&c->waiting);
+    fl_list_remove(&c->again_task.node);
+    fl_worker_count(&w->client_count, -1);
+    fl_reactor_later(w->reactor, &c->free_task);
+}
+
+/* Answered with bytes still coming in: takes them off the socket so that the answer is not lost to an RST (RFC 9112 section
+ * 9.6). */
+static void discard(struct fl_client *c)
+{
+    char bytes[DISCARD_BYTES];
+    for (unsigned i = 0; i < DISCARDS_PER_TURN && c->readable; i++) {
+        ssize_t n = fl_sock_recv(c->io.fd, bytes, sizeof bytes);
+        if (n == -EAGAIN) {
+            c->readable = false;
+            return;
+        }
+        if (n <= 0) {
+            fl_client_close(c, false);
+            return;
+        }
+    }
+    if (c->readable) {
+        fl_reactor_soon(c->worker->reactor, &c->again_task);
+    }
+}
+
+static void linger(struct fl_client *c)
+{
+    c->lingering = true;
+    fl_buffer_give(&c->worker->buffers, &c->in);
+    fl_sock_finish(c->io.fd);
+    fl_timer_set(c->worker->reactor, &c->timer, fl_worker_now_ms(c->worker) + LINGER_MS);
+    discard(c);
+}
+
+static void on_event(struct fl_io *io, unsigned events)
+{
+    struct fl_client *c = fl_container_of(io, struct fl_client, io);
+    c->readable = c->readable || (events & (FL_IO_READ | FL_IO_HUP | FL_IO_ERROR)) != 0;
+    c->writable = c->writable || (events & FL_IO_WRITE) != 0;
+    c->hup = c->hup || (events & FL_IO_HUP) != 0;
+    c->failed = c->failed || (events & FL_IO_ERROR) != 0;
+    if (c->lingering) {
+        discard(c);
+    } else if (c->exchange != NULL) {
+        fl_exchange_run(c->exchange);
+    } else {
+        process(c);
+    }
+}
+
+static void on_again(struct fl_task *t)
+{
+    struct fl_client *c = fl_container_of(t, struct fl_client, again_task);
+    if (c->lingering) {
+        discard(c);
+    } else if (c->exchange == NULL) {
+        process(c);
+    }
+}
+
+static void begin(struct fl_client *c, struct fl_exchange *x)
+{
+    fl_timer_off(&c->timer);
+    c->scan = 0;
+    fl_exchange_start(x, c);
+}
+
+static void refuse(struct fl_client *c, enum fl_answer a, const char *why)
+{
+    struct fl_exchange *x = fl_exchange_take(c->worker);
+    if (x == NULL) {
+        fl_client_close(c, false);
+        return;
+    }
+    c->scan = 0;
+    fl_timer_off(&c->timer);
+    fl_exchange_refuse(x, c, a, why);
+}
+
+static enum fl_answer answer_of(enum fl_http_error e)
+{
+    switch (fl_http_error_status(e)) {
+    case 414: return FL_ANSWER_URI_TOO_LONG;
+    case 417: return FL_ANSWER_EXPECTATION_FAILED;
+    case 431: return FL_ANSWER_HEADER_TOO_LARGE;
+    case 501: return FL_ANSWER_NOT_IMPLEMENTED;
+    case 505: return FL_ANSWER_VERSION_NOT_SUPPORTED;
+    default: return FL_ANSWER_BAD_REQUEST;
+    }
+}
+
+static void refuse_error(struct fl_client *c, enum fl_http_error e)
+{
+    refuse(c, answer_of(e), fl_http_error_text(e));
+}
+
+static void on_timeout(struct fl_timer *t)
+{
+    struct fl_client *c = fl_container_of(t, struct fl_client, timer);
+    if (c->exchange != NULL) {
+        fl_exchange_tick(c->exchange);
+    } else if (!c->lingering && c->in != NULL && fl_buffer_len(c->in) > 0) {
+        refuse(c, FL_ANSWER_REQUEST_TIMEOUT, "the request head did not arrive in time");
+    } else {
+        fl_client_close(c, false);
+    }
+}
+
+/* Looks for a whole head in what is there. True: a request (or a refusal) has begun. */
+static bool look(struct fl_client *c)
+{
+    size_t limit = (size_t)config_of(c)->header_limit_bytes;
+    size_t len = fl_buffer_len(c->in);
+    ptrdiff_t end = fl_head_end(fl_buffer_at(c->in), len, &c->scan);
+    if (end < 0) {
+        refuse_error(c, (enum fl_http_error)-end);
+        return true;
+    }
+    if ((end == 0 && len >= limit) || (size_t)end > limit) {
+        refuse_error(c, fl_head_overflow(fl_buffer_at(c->in), len));
+        return true;
+    }
+    if (end == 0) {
+        return false;
+    }
+    struct fl_exchange *x = fl_exchange_take(c->worker);
+    if (x == NULL) {
+        fl_client_close(c, false);
+        return true;
+    }
+    enum fl_http_error e = fl_request_parse(fl_buffer_at(c->in), (size_t)end, &x->request);
+    if (e != FL_HTTP_ERR_NONE) {
+        c->scan = 0;
+        fl_exchange_refuse(x, c, answer_of(e), fl_http_error_text(e));
+    } else {
+        begin(c, x);
+    }
+    return true;
+}
+
+/* Room for more of a head. False: no buffer now, the client waits for one. */
+static bool make_room(struct fl_client *c)
+{
+    struct fl_buffers *pool = &c->worker->buffers;
+    if (c->in != NULL && fl_buffer_room(c->in) > 0) {
+        return true;
+    }
+    if (c->in != NULL && c->in->start > 0) {
+        memmove(c->in->bytes, fl_buffer_at(c->in), fl_buffer_len(c->in));
+        c->in->end -= c->in->start;
+        c->in->start = 0;
+        return true;
+    }
+    enum fl_buffer_size size = c->in == NULL ? FL_BUFFER_4K : c->in->size == FL_BUFFER_4K ? FL_BUFFER_16K : FL_BUFFER_64K;
+    struct fl_buffer *b = fl_buffer_take(pool, size, FL_BUFFER_FOR_INPUT);
+    if (b == NULL) {
+        if (fl_list_empty(&c->waiting)) {
+            fl_list_append(&c->worker->starved, &c->waiting);
+        }
+        return false;
+    }
+    if (c->in != NULL) {
+        memcpy(b->bytes, c->in->bytes, c->in->end);
+        b->end = c->in->end;
+        fl_buffer_give(pool, &c->in);
+    }
+    c->in = b;
+    return true;
+}
+
+enum read_step { READ_WAIT, READ_LOOK, READ_ENDED };
+
+static enum read_step read_some(struct fl_client *c)
+{
+    if (!c->readable || !make_room(c)) {
+        return READ_WAIT;
+    }
+    size_t room = fl_buffer_room(c->in);
+    ssize_t n = fl_sock_recv(c->io.fd, c->in->bytes + c->in->end, room);
+    if (n == -EAGAIN) {
+        c->readable = false;
+        return READ_WAIT;
+    }
+    if (n <= 0) {
+        fl_client_close(c, false);
+        return READ_ENDED;
+    }
+    if (fl_buffer_len(c->in) == 0) { /* the head's own limit runs from its first byte */
+        fl_timer_set(c->worker->reactor, &c->timer, fl_worker_now_ms(c->worker) + config_of(c)->client.head_timeout_ms);
+    }
+    c->in->end += (uint32_t)n;
+    if ((size_t)n < room && !c->hup) {
+        c->readable = false;
+    }
+    return READ_LOOK;
+}
+
+static void rest(struct fl_client *c)
+{
+    if (c->in != NULL && fl_buffer_len(c->in) == 0) {
+        fl_buffer_give(&c->worker->buffers, &c->in);
+        c->scan = 0;
+    }
+}
+
+static void process(struct fl_client *c)
+{
+    if (c->processing) {
+        return;
+    }
+    c->processing = true;
+    for (unsigned i = 0; c->io.fd >= 0 && c->exchange == NULL && !c->lingering; i++) {
+        if (i == PIPELINED_PER_TURN) {
+            fl_reactor_soon(c->worker->reactor, &c->again_task);
+            break;
+        }
+        bool begun = c->in != NULL && fl_buffer_len(c->in) > 0 && look(c);
+        enum read_step step = READ_LOOK;
+        while (!begun && step == READ_LOOK) {
+            step = read_some(c);
+            begun = step == READ_LOOK && look(c);
+        }
+        if (!begun) {
+            break;
+        }
+    }
+    if (c->io.fd >= 0 && c->exchange == NULL) {
+        rest(c);
+    }
+    c->processing = false;
+}
+
+void fl_client_resume(struct fl_client *c)
+{
+    if (c->exchange != NULL) {
+        fl_exchange_run(c->exchange);
+    } else if (!c->lingering) {
+        process(c);
+    }
+}
+
+void fl_client_open(struct fl_worker *w, int fd, const struct fl_addr *from)
+{
+    struct fl_client *c = w->free_clients;
+    if (c != NULL) {
+        w->free_clients = c->next_free;
+    } else if ((c = malloc(sizeof *c)) == NULL) {
+        fl_sock_close(fd);
+        return;
+    }
+    *c = (struct fl_client){.worker = w, .io = {.fd = -1, .on_event = on_event}};
+    fl_list_init(&c->node);
+    fl_list_init(&c->waiting);
+    fl_timer_init(&c->timer, on_timeout);
+    fl_task_init(&c->free_task, recycle);
+    fl_task_init(&c->again_task, on_again);
+    memcpy(c->from_ip, from->ip, sizeof c->from_ip);
+    c->from_port = from->port;
+    c->from_family = (uint8_t)from->family;
+    if (fl_reactor_add(w->reactor, &c->io, fd) != 0) {
+        fl_sock_close(fd);
+        recycle(&c->free_task);
+        return;
+    }
+    fl_list_append(&w->clients, &c->node);
+    fl_worker_count(&w->client_count, 1);
+    fl_tally_add(&w->accepted, 1);
+    fl_timer_set(w->reactor, &c->timer, fl_worker_now_ms(w) + config_of(c)->client.idle_timeout_ms);
+}
+
+void fl_client_finished(struct fl_client *c, enum fl_client_end end)
+{
+    FL_MUST(c->exchange == NULL);
+    switch (end) {
+    case FL_CLIENT_KEEP:
+        if (c->in == NULL) {
+            fl_timer_set(c->worker->reactor, &c->timer, fl_worker_now_ms(c->worker) + config_of(c)->client.idle_timeout_ms);
+        } else {
+            fl_timer_set(c->worker->reactor, &c->timer, fl_worker_now_ms(c->worker) + config_of(c)->client.head_timeout_ms);
+        }
+        process(c);
+        return;
+    case FL_CLIENT_DRAIN:
+        linger(c);
+        return;
+    case FL_CLIENT_CLOSE:
+    case FL_CLIENT_RESET:
+        break;
+    }
+    fl_client_close(c, end == FL_CLIENT_RESET);
+}
+
+void fl_client_print_from(const struct fl_client *c, struct fl_fmt *f)
+{
+    struct fl_addr a = {.family = (enum fl_addr_family)c->from_family, .port = c->from_port};
+    memcpy(a.ip, c->from_ip, sizeof a.ip);
+    fl_addr_print_ip(&a, f);
+}

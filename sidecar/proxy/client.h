@@ -1,0 +1,48 @@
+/* client - one downstream connection: reads request heads, keeps alive, ends in good order. Owns at most one exchange at a
+ * time; pipelined requests wait in its buffer and are answered in order. Own data thread only; <= 256 bytes while idle. */
+#ifndef FL_SIDECAR_PROXY_CLIENT_H
+#define FL_SIDECAR_PROXY_CLIENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/addr.h"
+#include "common/base/list.h"
+#include "common/io/reactor.h"
+
+struct fl_worker;
+struct fl_exchange;
+struct fl_buffer;
+
+struct fl_client {
+    struct fl_io io;
+    struct fl_worker *worker;
+    struct fl_exchange *exchange; /* NULL between requests */
+    struct fl_buffer *in;         /* bytes not yet taken by an exchange: part of a head, or pipelined ones */
+    size_t scan;                  /* progress of the search for the end of the head */
+    struct fl_client *next_free;
+    struct fl_list node;          /* worker.clients */
+    struct fl_list waiting;       /* worker.starved */
+    struct fl_timer timer;
+    struct fl_task free_task, again_task;
+    uint8_t from_ip[16];          /* fl_addr in short */
+    uint16_t from_port;
+    uint8_t from_family;
+    bool readable, writable, hup, failed;
+    bool processing; /* looks at its input: guards against being entered from within */
+    bool lingering;  /* answered; reads and discards until the client closes or 2 s have passed */
+};
+
+/* Takes over an accepted descriptor; on failure it is closed. */
+void fl_client_open(struct fl_worker *w, int fd, const struct fl_addr *from);
+/* The exchange has ended and is already given back. reusable: the next request may follow; else the connection ends:
+ * drain = by FIN, reading on for a while so that no RST loses the answer; else at once (reset: RST, a visible truncation). */
+enum fl_client_end { FL_CLIENT_KEEP, FL_CLIENT_DRAIN, FL_CLIENT_CLOSE, FL_CLIENT_RESET };
+void fl_client_finished(struct fl_client *c, enum fl_client_end end);
+/* Reads on after a pause for want of a buffer. */
+void fl_client_resume(struct fl_client *c);
+void fl_client_close(struct fl_client *c, bool reset);
+/* Remote address without port, for the log. */
+void fl_client_print_from(const struct fl_client *c, struct fl_fmt *f);
+
+#endif

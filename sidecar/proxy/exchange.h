@@ -1,0 +1,154 @@
+/* exchange - one client request and its answer. The only place that knows the whole journey: route, pick, try, judge,
+ * retry, relay or reply, log. Its state is entered through one door; each step returns the next state. Attached to a client
+ * only while a request is under way; taken from a free list. Own data thread only. */
+#ifndef FL_SIDECAR_PROXY_EXCHANGE_H
+#define FL_SIDECAR_PROXY_EXCHANGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/list.h"
+#include "common/http1/head_parse.h"
+#include "common/model/cause.h"
+#include "common/model/outcome.h"
+#include "sidecar/policy/backend.h"
+#include "sidecar/policy/route.h"
+#include "sidecar/policy/s3_operation.h"
+#include "sidecar/proxy/attempt.h"
+#include "sidecar/proxy/client.h"
+#include "sidecar/proxy/replay.h"
+
+enum fl_x_state {
+    FL_X_BEGIN,  /* route, classify, gate */
+    FL_X_PICK,   /* choose a peer */
+    FL_X_QUEUED, /* all peers full, or nobody usable and hold is set */
+    FL_X_TRY,    /* an attempt is under way */
+    FL_X_JUDGE,  /* it has an outcome: settle, then retry, relay or reply */
+    FL_X_RELAY,  /* the response flows to the client */
+    FL_X_REPLY,  /* our own answer flows to the client */
+    FL_X_FINISH, /* count, log, give back */
+    FL_X_DONE,
+};
+
+enum { FL_ATTEMPTS_LOGGED = 16, FL_REQUEST_ID_MAX = 128, FL_BUCKET_MAX = 256 };
+
+struct fl_attempt_record { /* what the access log says of one attempt; us, -1 = none */
+    const struct fl_peer *peer;
+    int status;
+    int64_t connect_us, header_us, response_us;
+};
+
+/* The response on its way to the client. */
+struct fl_relay {
+    int status;
+    enum fl_http_framing framing;
+    struct fl_body_frame frame;
+    bool upstream_reusable;
+    bool chunked_out;     /* we frame it chunked for the client */
+    bool close_delimited; /* the end of the connection ends the body (HTTP/1.0 client) */
+    bool complete;        /* whole body read from the upstream */
+    bool eof;             /* upstream finished sending */
+    struct fl_gather out; /* being sent to the client */
+    uint32_t tail_off, tail_len; /* bytes in attempt.in behind what is being sent, to be looked at again */
+    uint64_t body_bytes;  /* sent to the client (bytes_out) */
+    uint64_t out_body_left; /* of out: body bytes, counted when sent */
+    struct fl_buffer *extra;    /* a head that did not fit as slices */
+    struct fl_buffer *trailers; /* lines that wait for the end of the body */
+    bool broken;                /* the upstream ended too early; what came before goes out first */
+    int64_t client_progress_ms, upstream_progress_ms;
+    char chunk_head[FL_CHUNK_HEAD_BYTES];
+    char text[256];       /* our own header lines */
+};
+
+struct fl_exchange {
+    struct fl_client *client;
+    struct fl_worker *worker;
+    const struct fl_snapshot *snapshot; /* held */
+    struct fl_exchange *next_free;
+    struct fl_task again_task;
+    enum fl_x_state state;
+    bool running, again; /* guards against being entered from within */
+    bool counted;        /* among the worker's active ones */
+
+    /* the request */
+    struct fl_buffer *head; /* its bytes stay until the log line is written */
+    uint32_t head_off;      /* where the head starts in it */
+    uint32_t next_off;      /* where a pipelined next request starts in it */
+    struct fl_buffer *line; /* a rewritten request line, or NULL */
+    bool malformed;         /* the head could not be parsed: only an answer follows */
+    bool expect_pending;    /* it waits for 100 and has sent no body byte */
+    bool continue_sent;     /* a 100 went to the client */
+    bool interim_relayed;   /* another 1xx did: no retry any more */
+    bool keep_alive;        /* the client connection may be used on after this */
+    bool client_gone;
+    bool client_stalled;    /* it took or sent nothing for too long */
+    bool released;          /* first response byte reached the client */
+    struct fl_replay body;
+    struct fl_span path, query, host, key; /* in the head's buffer */
+
+    /* where it goes */
+    const struct fl_snap_policy *policy;
+    const struct fl_snap_backend *backend;
+    struct fl_operation operation;
+    bool s3;                  /* the backend's protocol */
+    struct fl_pick next_pick; /* taken when a retry was decided */
+    bool has_next_pick;
+    uint32_t tries;           /* attempts, stale-reuse replays not counted */
+    uint32_t attempts;        /* records made, may exceed FL_ATTEMPTS_LOGGED */
+    bool retried;
+    const char *retry_note;   /* log: what the last retry was for, or why there was none; NULL = "" */
+    bool discovered;          /* an attempt of ours was counted against a peer */
+    enum fl_outcome verdict_of_head; /* OK, HTTP_STATUS or THROTTLED: what a relayed response is settled as */
+
+    /* the answer */
+    enum fl_answer answer;    /* token for log and metric; NONE when relayed untouched */
+    enum fl_outcome ended;    /* what the log's class says, unless class is set */
+    const char *class;        /* NULL, or a class without an attempt (no_live_upstreams, gated, overload) */
+    struct fl_buffer *reply;
+    int status;               /* sent, or 499 */
+    enum fl_client_end end;
+
+    /* queue */
+    struct fl_list queued;
+    bool looked;              /* the queue's turn has come: look for a peer again */
+    bool holding;             /* in the queue because nobody is usable, not because all are full */
+    int64_t queued_until_ms;
+
+    /* clocks */
+    int64_t began_us, began_ms, first_try_ms, first_byte_us;
+    int64_t deadline_ms;      /* allowed while the backend owes; 0 = none */
+    int64_t owed_ms;          /* used up */
+    int64_t owing_since_ms;   /* 0 = the clock stands still */
+    int64_t expect_until_ms;  /* then we send the 100 ourselves; 0 = not armed */
+    int64_t client_wait_since_ms;
+
+    struct fl_attempt attempt;
+    struct fl_relay relay;
+    struct fl_cause cause;
+    uint64_t tried[FL_TRIED_WORDS];
+
+    /* Not cleared when an exchange is taken. */
+    struct fl_request_head request;
+    struct fl_attempt_record records[FL_ATTEMPTS_LOGGED];
+    char request_id[FL_REQUEST_ID_MAX];
+    char own_lines[FL_REQUEST_ID_MAX + 256];
+    char bucket[FL_BUCKET_MAX];
+};
+
+/* A parsed head is in c->in at head_off, of request->head.length bytes; takes c->in over and runs. */
+struct fl_exchange *fl_exchange_take(struct fl_worker *w); /* NULL = no memory */
+void fl_exchange_start(struct fl_exchange *x, struct fl_client *c);
+/* The head is bad, too large or too slow: an answer, then the end of the connection. */
+void fl_exchange_refuse(struct fl_exchange *x, struct fl_client *c, enum fl_answer a, const char *why);
+void fl_exchange_run(struct fl_exchange *x);
+void fl_exchange_tick(struct fl_exchange *x); /* the client's timer fired */
+/* Runs it again in the next turn (it has had its share of this one). */
+void fl_exchange_again(struct fl_exchange *x);
+/* Runs it again when a buffer was given back. */
+void fl_exchange_starve(struct fl_exchange *x);
+/* The queue's turn has come: it looks for a peer again. */
+void fl_exchange_retry_queue(struct fl_exchange *x);
+/* Cut by the end of the process. */
+void fl_exchange_cut(struct fl_exchange *x);
+
+#endif

@@ -1,0 +1,237 @@
+#include "sidecar/proxy/exchange_begin.h"
+
+#include <string.h>
+
+#include "common/base/base64.h"
+#include "common/http1/headers.h"
+#include "sidecar/proxy/exchange_judge.h"
+#include "sidecar/proxy/reply.h"
+#include "sidecar/proxy/worker.h"
+
+static void hold(struct fl_snapshot *s, unsigned thread, int32_t by)
+{
+    struct fl_snap_hold *h = &s->holds[thread];
+    h->count += (uint32_t)by;
+    atomic_store_explicit(&h->seen, h->count, memory_order_release);
+}
+
+static void pin(struct fl_exchange *x)
+{
+    x->snapshot = x->worker->snapshot;
+    hold((struct fl_snapshot *)(uintptr_t)x->snapshot, x->worker->index, 1); /* only the count is written */
+}
+
+void fl_exchange_unpin(struct fl_exchange *x)
+{
+    hold((struct fl_snapshot *)(uintptr_t)x->snapshot, x->worker->index, -1);
+    x->snapshot = NULL;
+    fl_worker_count(&x->worker->active_count, -1);
+}
+
+static void take_clock(struct fl_exchange *x)
+{
+    x->began_us = fl_reactor_now_us(x->worker->reactor);
+    x->began_ms = fl_worker_now_ms(x->worker);
+    atomic_store_explicit(&x->worker->last_begin_ms, x->began_ms, memory_order_relaxed);
+    fl_worker_count(&x->worker->active_count, 1);
+}
+
+static void name_request(struct fl_exchange *x, struct fl_span given)
+{
+    struct fl_fmt f = fl_fmt_of(x->request_id, sizeof x->request_id);
+    if (given.len > 0 && given.len < sizeof x->request_id) {
+        fl_fmt_header(&f, given);
+        return;
+    }
+    uint64_t random[2] = {fl_rng_next(&x->worker->rng), fl_rng_next(&x->worker->rng)};
+    fl_hex_encode(&f, random, sizeof random);
+}
+
+static void split_target(struct fl_exchange *x)
+{
+    const struct fl_request_head *q = &x->request;
+    const char *head = x->head->bytes + x->head_off;
+    struct fl_span path = {head + q->path_off, q->path_len};
+    if (q->form == FL_TARGET_ABSOLUTE && (path.len == 0 || path.ptr[0] == '?')) {
+        x->query = fl_span_from(path, 1);
+        x->path = FL_SPAN("/");
+    } else {
+        ptrdiff_t mark = fl_span_find(path, '?');
+        x->query = mark < 0 ? FL_SPAN("") : fl_span_from(path, (size_t)mark + 1);
+        x->path = mark < 0 ? path : fl_span_first(path, (size_t)mark);
+    }
+    x->host = (struct fl_span){head + q->host_off, q->host_len};
+}
+
+static void find_route(const struct fl_exchange *x, const struct fl_snapshot *s, char *scratch, struct fl_routed *ret)
+{
+    struct fl_route_ask ask = {.path = x->path, .query = x->query, .host = x->host};
+    fl_route_find(s, &ask, scratch, ret);
+}
+
+static void take_route(struct fl_exchange *x, const struct fl_routed *r)
+{
+    x->policy = r->policy;
+    x->backend = r->policy != NULL ? r->policy->backend : NULL;
+    x->s3 = x->backend != NULL && x->backend->conf->protocol == FL_PROTOCOL_S3;
+    x->key = r->key;
+    size_t n = r->bucket.len < sizeof x->bucket - 1 ? r->bucket.len : sizeof x->bucket - 1;
+    memcpy(x->bucket, r->bucket.ptr, n);
+    x->bucket[n] = '\0';
+}
+
+static void classify(struct fl_exchange *x, bool bucket_in_host)
+{
+    const struct fl_request_head *q = &x->request;
+    struct fl_operation_facts f = {.method = q->method, .path = x->path, .query = x->query, .bucket_in_host = bucket_in_host};
+    for (unsigned i = 0; i < q->head.count; i++) {
+        switch (q->head.fields[i].id) {
+        case FL_HTTP_IF_MATCH:
+        case FL_HTTP_IF_NONE_MATCH:
+        case FL_HTTP_IF_MODIFIED_SINCE:
+        case FL_HTTP_IF_UNMODIFIED_SINCE:
+        case FL_HTTP_X_AMZ_COPY_SOURCE_IF:
+        case FL_HTTP_X_AMZ_IF_MATCH:
+            f.conditional = true;
+            break;
+        case FL_HTTP_X_AMZ_COPY_SOURCE:
+            f.copy_source = true;
+            break;
+        case FL_HTTP_X_AMZ_WRITE_OFFSET_BYTES:
+            f.write_offset = true;
+            break;
+        default:
+            break;
+        }
+    }
+    x->operation = fl_s3_operation_of(x->s3 ? FL_PROTOCOL_S3 : FL_PROTOCOL_HTTP, &f);
+}
+
+/* What the backend may owe in all (behaviour.md section 4). */
+static int64_t deadline_of(const struct fl_exchange *x)
+{
+    const struct fl_policy_conf *p = x->policy->conf;
+    switch (x->operation.deadline) {
+    case FL_DEADLINE_LONG:
+        return p->long_deadline_ms;
+    case FL_DEADLINE_UPLOAD:
+        return p->deadline_ms > 0 ? p->deadline_ms + (int64_t)(x->request.content_length / 1048576 * 1000) : 0;
+    case FL_DEADLINE_CONTROL:
+        break;
+    }
+    return p->deadline_ms;
+}
+
+static bool has_body(const struct fl_request_head *q)
+{
+    return q->framing == FL_FRAMING_CHUNKED || (q->framing == FL_FRAMING_LENGTH && q->content_length > 0);
+}
+
+/* A copy reads another bucket inside the store: both must be routed to the same backend. */
+static bool copies_across(struct fl_exchange *x)
+{
+    const char *head = x->head->bytes + x->head_off;
+    struct fl_span value = fl_headers_get(head, &x->request.head, FL_HTTP_X_AMZ_COPY_SOURCE);
+    if (value.len == 0 || !x->s3) {
+        return false;
+    }
+    char scratch[FL_BUCKET_MAX];
+    struct fl_span bucket = fl_route_copy_source_bucket(value, scratch, sizeof scratch);
+    const struct fl_snap_policy *source = fl_route_bucket(x->snapshot, bucket);
+    if (source == NULL || source->backend == x->backend) {
+        return false;
+    }
+    fl_cause_set(&x->cause, "copy_across_backends", "source bucket '%.*s' is on backend '%s', bucket '%s' is on backend '%s'", (int)bucket.len, bucket.ptr,
+                 source->backend != NULL ? source->backend->conf->name : "", x->bucket, x->backend->conf->name);
+    return true;
+}
+
+static enum fl_x_state refuse_body(struct fl_exchange *x, enum fl_replay_read got)
+{
+    if (got == FL_REPLAY_PAUSED) {
+        fl_cause_set(&x->cause, "buffer_memory", "buffer_memory is spent");
+        x->class = "overload";
+        return fl_judge_answer(x, FL_ANSWER_OVERLOAD, 0);
+    }
+    x->malformed = true;
+    fl_cause_set(&x->cause, "bad_body", "%s", fl_http_error_text((enum fl_http_error)x->body.frame.error));
+    return fl_judge_answer(x, FL_ANSWER_BAD_REQUEST, 0);
+}
+
+static enum fl_x_state refuse_route(struct fl_exchange *x, enum fl_answer a)
+{
+    if (a == FL_ANSWER_BAD_ROUTE) {
+        fl_cause_set(&x->cause, "bad_route", "%s", x->policy->invalid);
+    } else if (a == FL_ANSWER_NO_ROUTE && x->bucket[0] != '\0') {
+        fl_cause_set(&x->cause, "no_route", "no route for bucket '%.200s'", x->bucket);
+    }
+    return fl_judge_answer(x, a, 0);
+}
+
+enum fl_x_state fl_exchange_begin(struct fl_exchange *x)
+{
+    const struct fl_request_head *q = &x->request;
+    const char *head = x->head->bytes + x->head_off;
+    char scratch[FL_ROUTE_SCRATCH];
+    struct fl_routed routed;
+    pin(x);
+    take_clock(x);
+    name_request(x, fl_headers_get(head, &q->head, FL_HTTP_X_REQUEST_ID));
+    x->keep_alive = q->keep_alive;
+    split_target(x);
+    bool local = q->form == FL_TARGET_ASTERISK || q->max_forwards == 0;
+    if (!local) {
+        find_route(x, x->snapshot, scratch, &routed);
+        take_route(x, &routed);
+    }
+    enum fl_replay_read got = fl_replay_begin(x, &x->next_off);
+    if (got == FL_REPLAY_BAD || got == FL_REPLAY_PAUSED) {
+        return refuse_body(x, got);
+    }
+    if (x->client_gone) {
+        x->status = 499;
+        x->ended = FL_OUTCOME_CLIENT_ABORT;
+        x->end = FL_CLIENT_CLOSE;
+        return FL_X_FINISH;
+    }
+    if (local) {
+        return fl_reply_options(x) ? FL_X_REPLY : FL_X_FINISH;
+    }
+    if (routed.answer != FL_ANSWER_NONE) {
+        return refuse_route(x, routed.answer);
+    }
+    classify(x, routed.bucket_in_host);
+    if (copies_across(x)) {
+        return fl_judge_answer(x, FL_ANSWER_COPY_ACROSS_BACKENDS, 0);
+    }
+    x->deadline_ms = deadline_of(x);
+    x->expect_pending = q->expect_continue && has_body(q) && x->body.body_bytes == 0 && !x->body.complete;
+    fl_retry_budget_request(&x->backend->lanes[x->worker->index].budget, &x->backend->budget, x->began_ms);
+    return FL_X_PICK;
+}
+
+void fl_exchange_begin_refused(struct fl_exchange *x)
+{
+    pin(x);
+    take_clock(x);
+    name_request(x, FL_SPAN(""));
+    x->path = x->query = x->host = x->key = FL_SPAN("");
+    x->bucket[0] = '\0';
+}
+
+void fl_exchange_rebase(struct fl_exchange *x)
+{
+    const struct fl_snapshot *fresh = x->worker->snapshot;
+    if (fresh == x->snapshot || x->attempts > 0) {
+        return;
+    }
+    char scratch[FL_ROUTE_SCRATCH];
+    struct fl_routed routed;
+    find_route(x, fresh, scratch, &routed);
+    if (routed.answer != FL_ANSWER_NONE) {
+        return; /* its route is gone: it ends under the policy it began with */
+    }
+    hold((struct fl_snapshot *)(uintptr_t)x->snapshot, x->worker->index, -1);
+    pin(x);
+    take_route(x, &routed);
+}

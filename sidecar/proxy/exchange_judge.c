@@ -1,0 +1,322 @@
+#include "sidecar/proxy/exchange_judge.h"
+
+#include <string.h>
+
+#include "sidecar/proxy/engine_state.h"
+#include "sidecar/proxy/exchange_clock.h"
+#include "sidecar/proxy/exchange_events.h"
+#include "sidecar/proxy/relay.h"
+#include "sidecar/proxy/reply.h"
+#include "sidecar/proxy/upstream.h"
+#include "sidecar/proxy/worker.h"
+
+static struct fl_attempt_record *record_of(struct fl_exchange *x)
+{
+    unsigned last = x->attempts - 1;
+    return &x->records[last < FL_ATTEMPTS_LOGGED ? last : FL_ATTEMPTS_LOGGED - 1];
+}
+
+void fl_judge_ask(struct fl_exchange *x, struct fl_ask *ret)
+{
+    *ret = (struct fl_ask){.now_ms = fl_worker_now_ms(x->worker), .thread = x->worker->index, .rng = &x->worker->rng,
+                           .tried = x->tried, .first_try = x->tries == 0, .write = x->s3 && x->operation.write,
+                           .replayable = x->operation.class == FL_CLASS_S && x->body.kept};
+}
+
+static void settle(struct fl_exchange *x, enum fl_outcome o, int status)
+{
+    struct fl_attempt *a = &x->attempt;
+    struct fl_settled s;
+    FL_MUST(a->picked); /* every attempt is judged exactly once */
+    a->picked = false;
+    fl_backend_settle(x->backend, x->policy, &a->pick, o, status, a->os_errno, fl_worker_now_ms(x->worker), x->worker->index, &x->worker->rng, &s);
+    x->discovered = x->discovered || s.counted;
+    fl_events_settled(x, &s, &a->pick, o);
+    if (!fl_list_empty(&x->worker->queue)) {
+        fl_worker_feed(x->worker);
+    }
+}
+
+/* A peer that fails is probed at once, by the control thread; asked for once until it has looked. */
+static void want_probe(struct fl_exchange *x, enum fl_outcome o)
+{
+    struct fl_peer *peer = x->backend->peers[x->attempt.pick.index].peer;
+    bool deadline = o == FL_OUTCOME_DEADLINE || o == FL_OUTCOME_DEADLINE_BLAMED;
+    bool suspicious = (fl_outcome_row(o)->blames && o != FL_OUTCOME_HTTP_STATUS) || deadline;
+    if (suspicious && x->backend->conf->probe.type != FL_PROBE_NONE && atomic_exchange_explicit(&peer->probe_wanted, 1, memory_order_relaxed) == 0) {
+        fl_engine_want_probe(x->worker->engine);
+    }
+}
+
+enum fl_x_state fl_judge_answer(struct fl_exchange *x, enum fl_answer a, int64_t release_at_ms)
+{
+    x->answer = a;
+    x->relay.client_progress_ms = fl_worker_now_ms(x->worker);
+    x->first_byte_us = fl_reactor_now_us(x->worker->reactor);
+    if (!fl_reply_prepare(x, release_at_ms)) {
+        x->keep_alive = false;
+        x->end = FL_CLIENT_CLOSE;
+        return FL_X_FINISH;
+    }
+    return FL_X_REPLY;
+}
+
+/* Was the exchange's failure an end of the client? Then nothing is answered, and nothing retried. */
+static bool is_client_end(enum fl_outcome o)
+{
+    return o == FL_OUTCOME_CLIENT_ABORT || (o == FL_OUTCOME_CLIENT_TIMEOUT);
+}
+
+static void fill_facts(struct fl_exchange *x, enum fl_outcome o, int status, struct fl_retry_facts *f)
+{
+    *f = (struct fl_retry_facts){
+        .response_started = x->released || x->interim_relayed,
+        .client_gone = x->client_gone,
+        .outcome = o,
+        .status = status,
+        .class = x->operation.class,
+        .sent = fl_attempt_sent(x),
+        .body_held = fl_replay_can_rewind(&x->body),
+        .tries_used = x->tries,
+        .peers = x->backend->countable,
+        .elapsed_ms = fl_worker_now_ms(x->worker) - x->first_try_ms,
+        .deadline_passed = fl_exchange_deadline_passed(x),
+        .budget_ok = true,
+        .peer_left = true,
+    };
+}
+
+/* A retry away from a peer that is quarantined by now, to one that has just answered this thread, costs no token. */
+static bool is_free(const struct fl_exchange *x, const struct fl_pick *next)
+{
+    int64_t now_ms = fl_worker_now_ms(x->worker), until_ms = 0;
+    const struct fl_peer *from = x->backend->peers[x->attempt.pick.index].peer;
+    const struct fl_peer *to = x->backend->peers[next->index].peer;
+    int64_t answered_ms = atomic_load_explicit(&to->lines[x->worker->index].last_answer_ms, memory_order_relaxed);
+    bool away = fl_peer_health_gate(&from->health, now_ms, &until_ms) != FL_HEALTH_LIVE;
+    return away && answered_ms != 0 && now_ms - answered_ms <= 1000;
+}
+
+/* Decides with a peer already in hand, so that the budget knows where the retry would go; gives it back on a refusal. */
+static enum fl_retry decide(struct fl_exchange *x, enum fl_outcome o, int status)
+{
+    struct fl_retry_facts f;
+    fill_facts(x, o, status, &f);
+    enum fl_retry r = fl_retry_decide(x->policy->conf, &f);
+    if (r != FL_RETRY_YES) {
+        return r;
+    }
+    struct fl_ask ask;
+    fl_judge_ask(x, &ask);
+    fl_backend_pick(x->backend, x->policy, &ask, &x->next_pick);
+    if (x->next_pick.kind != FL_PICK_PEER) {
+        return FL_RETRY_NO_PEER;
+    }
+    struct fl_backend_lane *lane = &x->backend->lanes[x->worker->index];
+    if (!is_free(x, &x->next_pick)) {
+        if (!fl_retry_budget_has(&lane->budget, &x->backend->budget, ask.now_ms)) {
+            fl_backend_cancel(x->backend, x->policy, &x->next_pick, ask.now_ms, ask.thread);
+            return FL_RETRY_BUDGET;
+        }
+        fl_retry_budget_spend(&lane->budget);
+    }
+    x->has_next_pick = true;
+    return FL_RETRY_YES;
+}
+
+/* Counts and notes the decision. True: on to the next peer. */
+static bool wants_retry(struct fl_exchange *x, enum fl_outcome o, int status)
+{
+    struct fl_route_line *line = &x->policy->tally->lines[x->worker->index];
+    enum fl_retry r = decide(x, o, status);
+    if (r == FL_RETRY_YES) {
+        fl_tally_add(&line->retries[o], 1);
+        x->retried = true;
+        x->retry_note = fl_outcome_row(o)->token;
+        return true;
+    }
+    fl_tally_add(&line->refused[r], 1);
+    x->retry_note = fl_retry_name(r);
+    return false;
+}
+
+static enum fl_x_state client_ended(struct fl_exchange *x, enum fl_outcome o)
+{
+    x->ended = o;
+    if (o == FL_OUTCOME_CLIENT_TIMEOUT && !x->client_gone) {
+        fl_cause_set(&x->cause, "client_timeout", "the request body did not arrive in time");
+        fl_attempt_end(x, false);
+        return fl_judge_answer(x, FL_ANSWER_REQUEST_TIMEOUT, 0);
+    }
+    x->status = 499;
+    x->end = FL_CLIENT_CLOSE;
+    return FL_X_FINISH;
+}
+
+/* A kept connection died under the request: the same peer again, on a fresh one, where that is allowed. */
+static bool replay_stale(struct fl_exchange *x, enum fl_x_state *ret)
+{
+    struct fl_attempt *a = &x->attempt;
+    if (a->outcome != FL_OUTCOME_STALE_REUSE || x->client_gone ||
+        !fl_retry_stale_replay(x->policy->conf, x->operation.class, fl_attempt_sent(x), fl_replay_can_rewind(&x->body))) {
+        return false;
+    }
+    fl_tally_add(&x->backend->tally->lines[x->worker->index].attempts[FL_OUTCOME_STALE_REUSE], 1);
+    struct fl_pick same = a->pick; /* still held: no try spent, no failure counted */
+    fl_attempt_end(x, false);
+    enum fl_attempt_step step = fl_attempt_begin(x, &same, true);
+    *ret = step == FL_ATTEMPT_WAIT ? FL_X_TRY : fl_judge_attempt(x);
+    return true;
+}
+
+static void describe(struct fl_exchange *x, enum fl_outcome o)
+{
+    const struct fl_attempt *a = &x->attempt;
+    const char *address = x->backend->peers[a->pick.index].peer->address;
+    fl_backend_attempt_cause(o, 0, a->os_errno, address, &x->cause);
+    if (o == FL_OUTCOME_TLS_FAILED && x->backend->conf->tls.on) {
+        fl_cause_set(&x->cause, "tls_unavailable", "backend wants TLS, which this version does not speak yet; nothing was sent to %s", address);
+    } else if (o == FL_OUTCOME_INVALID_HEADER) {
+        fl_cause_set(&x->cause, "invalid_header", "%s sent an invalid response head (%s)", address, fl_http_error_text(a->http_error));
+    } else if (o == FL_OUTCOME_CLIENT_BAD) {
+        fl_cause_set(&x->cause, "bad_body", "%s", fl_http_error_text(a->http_error));
+    }
+}
+
+static enum fl_x_state failed(struct fl_exchange *x)
+{
+    struct fl_attempt *a = &x->attempt;
+    enum fl_outcome o = a->outcome;
+    enum fl_x_state next;
+    x->client_gone = x->client_gone || o == FL_OUTCOME_CLIENT_ABORT;
+    if (replay_stale(x, &next)) {
+        return next;
+    }
+    describe(x, o);
+    want_probe(x, o);
+    settle(x, o, 0);
+    fl_events_attempt_failed(x);
+    if (is_client_end(o)) {
+        return client_ended(x, o);
+    }
+    x->ended = o;
+    if (o == FL_OUTCOME_CLIENT_BAD) {
+        fl_attempt_end(x, false);
+        x->malformed = true;
+        return fl_judge_answer(x, FL_ANSWER_BAD_REQUEST, 0);
+    }
+    bool again = wants_retry(x, o, 0);
+    fl_attempt_end(x, false);
+    if (again) {
+        return FL_X_PICK;
+    }
+    if (x->client_gone) {
+        return client_ended(x, FL_OUTCOME_CLIENT_ABORT);
+    }
+    enum fl_answer answer = fl_exchange_deadline_passed(x) ? FL_ANSWER_DEADLINE : fl_outcome_row(o)->answer;
+    return fl_judge_answer(x, answer, 0);
+}
+
+/* What a final status means for the peer. False: more of the body must be seen first (TRY goes on). */
+static bool weigh(struct fl_exchange *x, int status, enum fl_outcome *ret)
+{
+    const struct fl_policy_conf *p = x->policy->conf;
+    uint32_t condition = fl_condition_of_status(status);
+    bool matters = (condition & (p->next_upstream | p->count_failures)) != 0;
+    *ret = matters ? FL_OUTCOME_HTTP_STATUS : status == 429 ? FL_OUTCOME_THROTTLED : FL_OUTCOME_OK;
+    if (status != 503 || !x->s3 || !matters || x->request.method == FL_METHOD_HEAD) {
+        return true;
+    }
+    if (!x->attempt.peeked && fl_attempt_peek(x) == FL_ATTEMPT_WAIT) {
+        return false;
+    }
+    if (fl_attempt_throttled(x)) {
+        *ret = FL_OUTCOME_THROTTLED;
+    }
+    return true;
+}
+
+/* The absence that a backup with other objects reports proves nothing. */
+static bool is_doubtful_absence(const struct fl_exchange *x, int status)
+{
+    return status == 404 && x->s3 && x->attempt.pick.tier == FL_TIER_BACKUP && !x->backend->conf->same_store && x->operation.class == FL_CLASS_S;
+}
+
+static enum fl_x_state refuse_absence(struct fl_exchange *x)
+{
+    const char *address = x->backend->peers[x->attempt.pick.index].peer->address;
+    fl_cause_set(&x->cause, "backup_404", "backup %s does not have the object, and it is not known to hold all of them", address);
+    settle(x, FL_OUTCOME_OK, 404);
+    fl_attempt_end(x, false);
+    return fl_judge_answer(x, FL_ANSWER_BACKUP_NOT_AUTHORITATIVE, 0);
+}
+
+static enum fl_x_state headed(struct fl_exchange *x)
+{
+    int status = x->worker->response->status;
+    enum fl_outcome o;
+    if (!weigh(x, status, &o)) {
+        return FL_X_TRY;
+    }
+    x->verdict_of_head = o;
+    if (o == FL_OUTCOME_HTTP_STATUS && (fl_condition_of_status(status) & x->policy->conf->next_upstream) != 0 && wants_retry(x, o, status)) {
+        record_of(x)->response_us = fl_reactor_now_us(x->worker->reactor) - x->attempt.began_us;
+        x->ended = o;
+        settle(x, o, status);
+        fl_attempt_end(x, false); /* the rest of a discarded answer is not worth reading */
+        return FL_X_PICK;
+    }
+    if (o == FL_OUTCOME_OK || o == FL_OUTCOME_THROTTLED) {
+        struct fl_settled s;
+        fl_backend_answered(x->backend, x->policy, &x->attempt.pick, fl_worker_now_ms(x->worker), x->worker->index, &s);
+        fl_events_settled(x, &s, &x->attempt.pick, o);
+    }
+    if (is_doubtful_absence(x, status)) {
+        return refuse_absence(x);
+    }
+    x->status = status;
+    x->ended = o;
+    x->answer = FL_ANSWER_NONE;
+    x->cause = (struct fl_cause){0};
+    if (fl_relay_begin(x) == FL_RELAY_NO_MEMORY) {
+        settle(x, FL_OUTCOME_LOCAL_RESOURCE, 0);
+        fl_attempt_end(x, false);
+        return fl_judge_answer(x, FL_ANSWER_LOCAL_RESOURCE, 0);
+    }
+    x->relay.client_progress_ms = fl_worker_now_ms(x->worker);
+    return FL_X_RELAY;
+}
+
+enum fl_x_state fl_judge_attempt(struct fl_exchange *x)
+{
+    return x->attempt.phase == FL_ATTEMPT_HEADED && x->attempt.outcome == FL_OUTCOME_OK ? headed(x) : failed(x);
+}
+
+enum fl_x_state fl_judge_relayed(struct fl_exchange *x, enum fl_outcome o)
+{
+    struct fl_attempt *a = &x->attempt;
+    struct fl_relay *r = &x->relay;
+    record_of(x)->status = r->status;
+    record_of(x)->response_us = fl_reactor_now_us(x->worker->reactor) - a->began_us;
+    if (o == FL_OUTCOME_OK) {
+        settle(x, x->verdict_of_head, r->status);
+        fl_attempt_end(x, r->upstream_reusable && a->fully_sent && !a->send_broken);
+        x->end = x->keep_alive ? FL_CLIENT_KEEP : x->body.complete ? FL_CLIENT_CLOSE : FL_CLIENT_DRAIN;
+        return FL_X_FINISH;
+    }
+    a->outcome = o;
+    x->ended = o;
+    if (o == FL_OUTCOME_TRUNCATED || o == FL_OUTCOME_STALLED) {
+        describe(x, o);
+        want_probe(x, o);
+        fl_events_attempt_failed(x);
+        x->answer = FL_ANSWER_TRUNCATED;
+    }
+    settle(x, o, r->status);
+    fl_attempt_end(x, false);
+    if (!x->released) { /* the client left before the answer began */
+        x->status = 499;
+    }
+    x->end = r->close_delimited || o != FL_OUTCOME_CLIENT_ABORT ? FL_CLIENT_RESET : FL_CLIENT_CLOSE;
+    return FL_X_FINISH;
+}

@@ -1,0 +1,384 @@
+#include "sidecar/proxy/relay.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/http1/head_write.h"
+#include "common/http1/headers.h"
+#include "common/io/sock.h"
+#include "sidecar/proxy/exchange.h"
+#include "sidecar/proxy/upstream.h"
+#include "sidecar/proxy/worker.h"
+
+enum {
+    ROUNDS = 4,            /* reads of one run, then other connections have their turn */
+    BODY_SLICES = 6,       /* chunk head, data, CRLF; last chunk, trailers, empty line */
+    STATUS_LINE_MAX = 120, /* rewritten, reason included */
+};
+
+static bool keeps_client(const struct fl_exchange *x)
+{
+    return x->keep_alive && !x->worker->draining;
+}
+
+/* How the body goes out, from how it comes in and from what the client understands. */
+static void choose_framing(struct fl_exchange *x)
+{
+    struct fl_relay *r = &x->relay;
+    bool framed = r->framing == FL_FRAMING_NONE || r->framing == FL_FRAMING_LENGTH;
+    r->chunked_out = !framed && x->request.minor >= 1;
+    r->close_delimited = !framed && x->request.minor == 0;
+    x->keep_alive = keeps_client(x) && x->body.complete && !r->close_delimited;
+}
+
+/* Our own lines of the response head; without the empty line. */
+static void print_own_lines(struct fl_exchange *x, const struct fl_response_head *p, struct fl_fmt *f)
+{
+    if (x->relay.chunked_out) {
+        fl_fmt_text(f, "Transfer-Encoding: chunked\r\n");
+    }
+    if (p->rewrite_length) {
+        fl_head_write_uint(f, "Content-Length", p->content_length);
+    }
+    if (!x->keep_alive) {
+        fl_fmt_text(f, "Connection: close\r\n");
+    } else if (x->request.minor == 0) {
+        fl_fmt_text(f, "Connection: keep-alive\r\n");
+    }
+}
+
+/* A head with more slices than the gather holds, or a long reason phrase, is copied once. */
+static bool copy_head(struct fl_exchange *x, const char *bytes, const struct fl_response_head *p, struct fl_span own)
+{
+    struct fl_relay *r = &x->relay;
+    if (r->extra == NULL) {
+        r->extra = fl_buffer_take(&x->worker->buffers, FL_BUFFER_64K, FL_BUFFER_FOR_ANSWER);
+    }
+    if (r->extra == NULL) {
+        return false;
+    }
+    struct fl_fmt f = fl_fmt_of(r->extra->bytes, r->extra->cap);
+    if (p->rewrite_line) {
+        fl_head_write_status_line(&f, bytes, p);
+    }
+    fl_head_copy(&f, bytes, &p->head, FL_FIELD_HOP | FL_FIELD_SPACED, !p->rewrite_line);
+    fl_fmt_span(&f, own);
+    fl_fmt_text(&f, "\r\n");
+    fl_gather_add(&r->out, r->extra->bytes, f.len);
+    return !f.cut;
+}
+
+/* Puts a response head (final or interim) into the empty gather. */
+static bool add_head(struct fl_exchange *x, const char *bytes, const struct fl_response_head *p, struct fl_span own)
+{
+    struct fl_relay *r = &x->relay;
+    struct fl_slice slices[FL_GATHER_MAX - BODY_SLICES - 2];
+    int n = p->rewrite_line ? -1 : fl_head_slices(bytes, &p->head, FL_FIELD_HOP, true, slices, FL_GATHER_MAX - BODY_SLICES - 2);
+    if (n < 0) {
+        return copy_head(x, bytes, p, own);
+    }
+    bool untouched = n == 1 && own.len == 0 && slices[0].off + slices[0].len + 2 == p->head.length;
+    if (untouched) {
+        fl_gather_add(&r->out, bytes + slices[0].off, slices[0].len + 2);
+        return true;
+    }
+    for (int i = 0; i < n; i++) {
+        fl_gather_add(&r->out, bytes + slices[i].off, slices[i].len);
+    }
+    fl_gather_add(&r->out, own.ptr, own.len);
+    fl_gather_add(&r->out, "\r\n", 2);
+    return true;
+}
+
+bool fl_relay_interim(struct fl_exchange *x, const char *bytes, const struct fl_response_head *head)
+{
+    FL_MUST(x->relay.out.left == 0);
+    fl_gather_clear(&x->relay.out);
+    if (!add_head(x, bytes, head, FL_SPAN(""))) {
+        fl_gather_clear(&x->relay.out);
+        return false;
+    }
+    (void)fl_relay_flush(x);
+    return true;
+}
+
+void fl_relay_continue(struct fl_exchange *x)
+{
+    static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    if (x->relay.out.left == 0) {
+        fl_gather_clear(&x->relay.out);
+        fl_gather_add(&x->relay.out, text, sizeof text - 1);
+        (void)fl_relay_flush(x);
+    }
+    x->continue_sent = true;
+    x->expect_pending = false;
+}
+
+static void add_body(struct fl_exchange *x, const char *data, size_t n)
+{
+    struct fl_relay *r = &x->relay;
+    if (n == 0) {
+        return;
+    }
+    if (r->chunked_out) {
+        fl_gather_add(&r->out, r->chunk_head, fl_chunk_head(r->chunk_head, n));
+    }
+    fl_gather_add(&r->out, data, n);
+    if (r->chunked_out) {
+        fl_gather_add(&r->out, "\r\n", 2);
+    }
+    r->out_body_left += n;
+}
+
+/* The end of a body that we frame chunked: last chunk, trailers, empty line. */
+static void add_end(struct fl_exchange *x, struct fl_span trailers)
+{
+    struct fl_relay *r = &x->relay;
+    r->complete = true;
+    if (!r->chunked_out) {
+        return;
+    }
+    fl_gather_add(&r->out, "0\r\n", 3);
+    fl_gather_add(&r->out, trailers.ptr, trailers.len);
+    fl_gather_add(&r->out, "\r\n", 2);
+}
+
+/* Trailer lines wait until the end of the body. Without a buffer they are left out, which RFC 9110 section 6.5.1 allows. */
+static void keep_trailer(struct fl_exchange *x, struct fl_span line)
+{
+    struct fl_relay *r = &x->relay;
+    if (r->trailers == NULL) {
+        r->trailers = fl_buffer_take(&x->worker->buffers, FL_BUFFER_64K, FL_BUFFER_FOR_ANSWER);
+    }
+    if (r->trailers == NULL || fl_buffer_room(r->trailers) < line.len + 2) {
+        return;
+    }
+    memcpy(r->trailers->bytes + r->trailers->end, line.ptr, line.len);
+    memcpy(r->trailers->bytes + r->trailers->end + line.len, "\r\n", 2);
+    r->trailers->end += (uint32_t)line.len + 2;
+}
+
+/* Chunked in: data is moved together at the front of the run and goes out as one chunk; what could not be used (part of a
+ * trailer line) is remembered as the tail. */
+static bool decode_chunked(struct fl_exchange *x, char *in, size_t len)
+{
+    struct fl_relay *r = &x->relay;
+    size_t used = 0, data = 0;
+    enum fl_body_piece kind = FL_BODY_MORE;
+    do {
+        size_t n = 0;
+        struct fl_span piece;
+        kind = fl_body_frame_next(&r->frame, in + used, len - used, &n, &piece);
+        if (kind == FL_BODY_DATA) {
+            memmove(in + data, piece.ptr, piece.len);
+            data += piece.len;
+        } else if (kind == FL_BODY_TRAILER && r->chunked_out) {
+            keep_trailer(x, piece);
+        }
+        used += n;
+    } while (kind == FL_BODY_DATA || kind == FL_BODY_TRAILER);
+    add_body(x, in, data);
+    if (kind == FL_BODY_ERROR) {
+        return false;
+    }
+    if (kind == FL_BODY_END) {
+        struct fl_span trailers = r->trailers != NULL ? (struct fl_span){r->trailers->bytes, r->trailers->end} : FL_SPAN("");
+        add_end(x, trailers);
+        r->upstream_reusable = r->upstream_reusable && used == len;
+        return true;
+    }
+    r->tail_off = (uint32_t)(in + used - x->attempt.in->bytes);
+    r->tail_len = (uint32_t)(len - used);
+    return true;
+}
+
+/* Takes body bytes that were just read into the gather. False: broken framing. */
+static bool take_body(struct fl_exchange *x, char *in, size_t len)
+{
+    struct fl_relay *r = &x->relay;
+    switch (r->framing) {
+    case FL_FRAMING_CHUNKED:
+        return decode_chunked(x, in, len);
+    case FL_FRAMING_UNTIL_CLOSE:
+        add_body(x, in, len);
+        return true;
+    case FL_FRAMING_LENGTH:
+    case FL_FRAMING_NONE:
+        break;
+    }
+    uint64_t left = r->framing == FL_FRAMING_LENGTH ? fl_body_frame_remaining(&r->frame) : 0;
+    size_t n = len < left ? len : (size_t)left;
+    add_body(x, in, n);
+    if (r->framing == FL_FRAMING_LENGTH) {
+        fl_body_frame_skip(&r->frame, n);
+    }
+    r->complete = n == left;
+    r->upstream_reusable = r->upstream_reusable && n == len; /* surplus bytes: never another answer */
+    return true;
+}
+
+enum fl_relay_step fl_relay_begin(struct fl_exchange *x)
+{
+    struct fl_relay *r = &x->relay;
+    struct fl_attempt *a = &x->attempt;
+    const struct fl_response_head *p = x->worker->response;
+    char *bytes = fl_buffer_at(a->in);
+    r->status = p->status;
+    r->framing = p->framing;
+    r->upstream_reusable = p->keep_alive;
+    fl_body_frame_init(&r->frame, p->framing, p->content_length, (uint32_t)x->snapshot->config->header_limit_bytes);
+    choose_framing(x);
+    struct fl_fmt own = fl_fmt_of(r->text, sizeof r->text);
+    print_own_lines(x, p, &own);
+    fl_gather_clear(&r->out);
+    if (!add_head(x, bytes, p, (struct fl_span){r->text, own.len})) {
+        return FL_RELAY_NO_MEMORY;
+    }
+    char *body = bytes + p->head.length;
+    size_t have = (size_t)(a->in->bytes + a->in->end - body);
+    r->upstream_progress_ms = fl_worker_now_ms(x->worker);
+    r->broken = !take_body(x, body, have);
+    return FL_RELAY_WAIT;
+}
+
+static void client_ended(struct fl_exchange *x)
+{
+    x->client_gone = true;
+    fl_gather_clear(&x->relay.out);
+}
+
+bool fl_relay_flush(struct fl_exchange *x)
+{
+    struct fl_relay *r = &x->relay;
+    struct fl_client *c = x->client;
+    if (r->out.left == 0) {
+        return true;
+    }
+    if (!c->writable) {
+        return false;
+    }
+    size_t asked = r->out.left;
+    ssize_t n = fl_gather_send(&r->out, c->io.fd);
+    if (n == -EAGAIN) {
+        c->writable = false;
+        return false;
+    }
+    if (n < 0) {
+        client_ended(x);
+        return false;
+    }
+    if ((size_t)n < asked) {
+        c->writable = false;
+    }
+    r->client_progress_ms = fl_worker_now_ms(x->worker);
+    return r->out.left == 0;
+}
+
+/* Everything prepared has left; counts the body bytes and marks the point of no return. */
+static bool flush_response(struct fl_exchange *x)
+{
+    struct fl_relay *r = &x->relay;
+    size_t before = r->out.left;
+    bool all = fl_relay_flush(x);
+    if (r->out.left < before && !x->released && !x->client_gone) {
+        x->released = true;
+        x->first_byte_us = fl_reactor_now_us(x->worker->reactor);
+        fl_replay_unkeep(x);
+    }
+    if (all) {
+        r->body_bytes += r->out_body_left;
+        r->out_body_left = 0;
+    }
+    return all;
+}
+
+/* An empty buffer to read on into: large for a large rest, with a cut trailer line moved to its front. */
+static bool ready_buffer(struct fl_exchange *x)
+{
+    struct fl_relay *r = &x->relay;
+    struct fl_attempt *a = &x->attempt;
+    struct fl_buffers *pool = &x->worker->buffers;
+    bool large = r->framing != FL_FRAMING_LENGTH || fl_body_frame_remaining(&r->frame) > 16384;
+    if (r->tail_len == 0 && large && a->in != NULL && a->in->size != FL_BUFFER_64K) {
+        struct fl_buffer *bigger = fl_buffer_take(pool, FL_BUFFER_64K, FL_BUFFER_FOR_ANSWER);
+        if (bigger != NULL) {
+            fl_buffer_give(pool, &a->in);
+            a->in = bigger;
+        }
+    }
+    if (r->tail_len > 0) {
+        memmove(a->in->bytes, a->in->bytes + r->tail_off, r->tail_len);
+    }
+    a->in->start = 0;
+    a->in->end = r->tail_len;
+    r->tail_off = 0;
+    r->tail_len = 0;
+    return fl_buffer_room(a->in) > 0;
+}
+
+static enum fl_relay_step upstream_ended(struct fl_exchange *x, ssize_t n)
+{
+    struct fl_relay *r = &x->relay;
+    r->eof = true;
+    r->upstream_reusable = false;
+    if (n < 0 || !fl_body_frame_eof(&r->frame)) {
+        x->attempt.os_errno = (int)-n;
+        return FL_RELAY_TRUNCATED;
+    }
+    add_end(x, FL_SPAN(""));
+    return FL_RELAY_WAIT;
+}
+
+static enum fl_relay_step read_more(struct fl_exchange *x)
+{
+    struct fl_relay *r = &x->relay;
+    struct fl_attempt *a = &x->attempt;
+    if (!ready_buffer(x)) {
+        return FL_RELAY_TRUNCATED; /* a trailer line longer than the buffer */
+    }
+    size_t room = fl_buffer_room(a->in);
+    ssize_t n = fl_sock_recv(a->up->io.fd, a->in->bytes + a->in->end, room);
+    if (n == -EAGAIN) {
+        a->up->readable = false;
+        r->tail_len = a->in->end;
+        return FL_RELAY_WAIT;
+    }
+    if (n <= 0) {
+        return upstream_ended(x, n);
+    }
+    if ((size_t)n < room && !a->up->hup) {
+        a->up->readable = false;
+    }
+    a->in->end += (uint32_t)n;
+    r->upstream_progress_ms = fl_worker_now_ms(x->worker);
+    return take_body(x, a->in->bytes, a->in->end) ? FL_RELAY_WAIT : FL_RELAY_TRUNCATED;
+}
+
+enum fl_relay_step fl_relay_run(struct fl_exchange *x)
+{
+    struct fl_relay *r = &x->relay;
+    if (!x->attempt.fully_sent && fl_attempt_upload(x) == FL_ATTEMPT_FAILED) {
+        return FL_RELAY_CLIENT_GONE; /* or it broke its framing: nothing more to do for it */
+    }
+    for (unsigned i = 0;; i++) {
+        if (!flush_response(x)) {
+            return x->client_gone ? FL_RELAY_CLIENT_GONE : FL_RELAY_WAIT;
+        }
+        if (r->complete) {
+            return FL_RELAY_DONE;
+        }
+        if (r->broken) {
+            return FL_RELAY_TRUNCATED;
+        }
+        if (!x->attempt.up->readable) {
+            return FL_RELAY_WAIT;
+        }
+        if (i == ROUNDS) {
+            fl_exchange_again(x);
+            return FL_RELAY_WAIT;
+        }
+        if (read_more(x) == FL_RELAY_TRUNCATED) {
+            r->broken = true; /* what came before the break goes out first */
+        }
+    }
+}

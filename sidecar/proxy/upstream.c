@@ -1,0 +1,187 @@
+#include "sidecar/proxy/upstream.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/io/sock.h"
+#include "sidecar/proxy/exchange.h"
+#include "sidecar/proxy/worker.h"
+
+static struct fl_peer_line *line_of(struct fl_worker *w, struct fl_peer *p)
+{
+    struct fl_peer_line *l = &p->lines[w->index];
+    if (l->idle.next == NULL) {
+        fl_list_init(&l->idle);
+    }
+    return l;
+}
+
+static void recycle(struct fl_task *t)
+{
+    struct fl_upstream *up = fl_container_of(t, struct fl_upstream, free_task);
+    up->next_free = up->worker->free_upstreams;
+    up->worker->free_upstreams = up;
+}
+
+static void leave_idle(struct fl_upstream *up)
+{
+    fl_list_remove(&up->node);
+    up->peer->lines[up->worker->index].idle_count--;
+    fl_worker_count(&up->worker->upstreams_idle, -1);
+    fl_timer_off(&up->timer);
+}
+
+static void discard(struct fl_upstream *up)
+{
+    fl_timer_remove(up->worker->reactor, &up->timer);
+    fl_reactor_close(up->worker->reactor, &up->io);
+    fl_reactor_later(up->worker->reactor, &up->free_task);
+}
+
+static void drop_idle(struct fl_upstream *up)
+{
+    leave_idle(up);
+    discard(up);
+}
+
+static void on_event(struct fl_io *io, unsigned events)
+{
+    struct fl_upstream *up = fl_container_of(io, struct fl_upstream, io);
+    if ((events & FL_IO_READ) != 0) {
+        up->readable = true;
+    }
+    if ((events & FL_IO_WRITE) != 0) {
+        up->writable = true;
+    }
+    if ((events & FL_IO_HUP) != 0) {
+        up->hup = true;
+        up->readable = true;
+    }
+    if ((events & FL_IO_ERROR) != 0) {
+        up->failed = true;
+        up->readable = true;
+    }
+    if (up->owner != NULL) {
+        fl_exchange_run(up->owner);
+    } else if (up->readable) {
+        drop_idle(up); /* a close, or bytes without a request: never to be trusted again */
+    }
+}
+
+static void on_idle_too_long(struct fl_timer *t)
+{
+    drop_idle(fl_container_of(t, struct fl_upstream, timer));
+}
+
+struct fl_upstream *fl_upstream_take(struct fl_worker *w, struct fl_peer *p, struct fl_exchange *owner, int64_t max_idle_ms)
+{
+    struct fl_list *youngest = fl_list_first(&line_of(w, p)->idle);
+    if (youngest == NULL) {
+        return NULL;
+    }
+    struct fl_upstream *up = fl_container_of(youngest, struct fl_upstream, node);
+    if (fl_worker_now_ms(w) - up->idle_since_ms >= max_idle_ms) {
+        return NULL;
+    }
+    leave_idle(up);
+    up->owner = owner;
+    fl_worker_count(&w->upstreams_active, 1);
+    return up;
+}
+
+static struct fl_upstream *fresh(struct fl_worker *w)
+{
+    struct fl_upstream *up = w->free_upstreams;
+    if (up != NULL) {
+        w->free_upstreams = up->next_free;
+    } else {
+        up = malloc(sizeof *up);
+    }
+    if (up != NULL) {
+        *up = (struct fl_upstream){.worker = w, .io = {.fd = -1, .on_event = on_event}};
+        fl_list_init(&up->node);
+        fl_timer_init(&up->timer, on_idle_too_long);
+        fl_task_init(&up->free_task, recycle);
+    }
+    return up;
+}
+
+int fl_upstream_dial(struct fl_worker *w, struct fl_peer *p, struct fl_exchange *owner, int user_timeout_ms, struct fl_upstream **ret)
+{
+    struct fl_upstream *up = fresh(w);
+    if (up == NULL) {
+        return -ENOMEM;
+    }
+    int fd = -1;
+    int rc = fl_sock_connect(&p->addr, user_timeout_ms, &fd);
+    if (rc == 0) {
+        rc = fl_reactor_add(w->reactor, &up->io, fd);
+        if (rc != 0) {
+            fl_sock_close(fd);
+        }
+    }
+    if (rc != 0) {
+        recycle(&up->free_task);
+        return rc;
+    }
+    up->peer = p;
+    up->owner = owner;
+    fl_worker_count(&w->upstreams_active, 1);
+    *ret = up;
+    return 0;
+}
+
+void fl_upstream_close(struct fl_upstream **upp)
+{
+    struct fl_upstream *up = *upp;
+    if (up == NULL) {
+        return;
+    }
+    *upp = NULL;
+    FL_MUST(up->owner != NULL);
+    up->owner = NULL;
+    fl_worker_count(&up->worker->upstreams_active, -1);
+    discard(up);
+}
+
+/* The last read filled its buffer to the brim, so nobody knows whether more had come: bytes left unread now would be taken
+ * for the next answer. */
+static bool has_surplus(struct fl_upstream *up)
+{
+    char byte;
+    return up->readable && fl_sock_recv(up->io.fd, &byte, 1) != -EAGAIN;
+}
+
+void fl_upstream_give(struct fl_upstream **upp, const struct fl_backend_conf *b)
+{
+    struct fl_upstream *up = *upp;
+    struct fl_worker *w = up->worker;
+    struct fl_peer_line *l = line_of(w, up->peer);
+    bool leaving = atomic_load_explicit(&up->peer->removed, memory_order_relaxed) ||
+                   atomic_load_explicit(&up->peer->drained, memory_order_relaxed);
+    if (up->hup || up->failed || leaving || w->draining || b->keepalive.idle == 0 || has_surplus(up)) {
+        fl_upstream_close(upp);
+        return;
+    }
+    if (l->idle_count >= b->keepalive.idle) {
+        drop_idle(fl_container_of(fl_list_last(&l->idle), struct fl_upstream, node));
+    }
+    *upp = NULL;
+    up->owner = NULL;
+    up->readable = false; /* all bytes were taken: the next edge is a surprise */
+    up->idle_since_ms = fl_worker_now_ms(w);
+    fl_list_push(&l->idle, &up->node);
+    l->idle_count++;
+    fl_worker_count(&w->upstreams_active, -1);
+    fl_worker_count(&w->upstreams_idle, 1);
+    fl_timer_set(w->reactor, &up->timer, up->idle_since_ms + b->keepalive.timeout_ms);
+}
+
+void fl_upstream_close_idle(struct fl_worker *w, struct fl_peer *p)
+{
+    struct fl_peer_line *l = line_of(w, p);
+    fl_list_each_safe(it, next, &l->idle)
+    {
+        drop_idle(fl_container_of(it, struct fl_upstream, node));
+    }
+}

@@ -14,8 +14,8 @@ struct attempt_part {
     uint32_t address_len;
 };
 
-/* What is static text is kept as a pointer; what lives in buffers or snapshots is copied behind the struct, in the order of
- * the lengths. */
+/* What is static text is kept as a pointer; what lives in buffers or snapshots is copied behind the
+ * struct, in the order of the lengths. */
 struct record {
     int64_t wall_ms, request_us;
     uint64_t bytes_in, bytes_out;
@@ -52,7 +52,8 @@ static void number_field(struct fl_fmt *f, const char *name, uint64_t value)
 
 static bool is_secret(struct fl_span name)
 {
-    static const char *const names[] = {"X-Amz-Signature", "X-Amz-Credential", "X-Amz-Security-Token", "Signature", "AWSAccessKeyId"};
+    static const char *const names[] = {"X-Amz-Signature", "X-Amz-Credential",
+                                        "X-Amz-Security-Token", "Signature", "AWSAccessKeyId"};
     for (size_t i = 0; i < FL_COUNTOF(names); i++) {
         if (fl_span_ieq(name, fl_span_of(names[i]))) {
             return true;
@@ -95,7 +96,8 @@ static void print_us(struct fl_fmt *f, int64_t us)
 
 enum column { ADDR, STATUS, CONNECT, HEADER, RESPONSE };
 
-static void print_column(struct fl_fmt *f, const char *name, const struct record *r, const char *addresses, enum column what)
+static void print_column(struct fl_fmt *f, const char *name, const struct record *r,
+                         const char *addresses, enum column what)
 {
     fl_fmt_text(f, ",\"");
     fl_fmt_text(f, name);
@@ -109,7 +111,10 @@ static void print_column(struct fl_fmt *f, const char *name, const struct record
         } else if (what == STATUS && a->status > 0) {
             fl_fmt_uint(f, (uint64_t)a->status);
         } else {
-            print_us(f, what == CONNECT ? a->connect_us : what == HEADER ? a->header_us : what == RESPONSE ? a->response_us : -1);
+            print_us(f, what == CONNECT    ? a->connect_us
+                        : what == HEADER   ? a->header_us
+                        : what == RESPONSE ? a->response_us
+                                           : -1);
         }
     }
     fl_fmt_text(f, shown == 0 ? "-\"" : "\"");
@@ -155,11 +160,15 @@ void fl_access_log_format(const void *record, size_t len, struct fl_fmt *out)
 static bool wanted(const struct fl_exchange *x, int64_t request_us)
 {
     switch (x->snapshot->config->access_log) {
-    case FL_ACCESS_ALL: return true;
-    case FL_ACCESS_OFF: return false;
-    case FL_ACCESS_ERRORS: break;
+    case FL_ACCESS_ALL:
+        return true;
+    case FL_ACCESS_OFF:
+        return false;
+    case FL_ACCESS_ERRORS:
+        break;
     }
-    return x->status >= 500 || x->attempts > 1 || request_us >= x->snapshot->config->slow_request_ms * 1000;
+    return x->status >= 500 || x->attempts > 1 ||
+           request_us >= x->snapshot->config->slow_request_ms * 1000;
 }
 
 static void fill(const struct fl_exchange *x, struct record *r)
@@ -177,7 +186,8 @@ static void fill(const struct fl_exchange *x, struct record *r)
     uint32_t shown = x->attempts < FL_ATTEMPTS_LOGGED ? x->attempts : FL_ATTEMPTS_LOGGED;
     for (uint32_t i = 0; i < shown; i++) {
         const struct fl_attempt_record *a = &x->records[i];
-        r->attempt[i] = (struct attempt_part){a->connect_us, a->header_us, a->response_us, a->status, (uint32_t)strlen(a->peer->address)};
+        r->attempt[i] = (struct attempt_part){a->connect_us, a->header_us, a->response_us,
+                                              a->status, (uint32_t)strlen(a->peer->address)};
     }
 }
 
@@ -193,11 +203,18 @@ void fl_access_log_write(struct fl_exchange *x)
     struct fl_fmt from = fl_fmt_of(from_text, sizeof from_text);
     fl_client_print_from(x->client, &from);
     const char *head = x->head != NULL ? x->head->bytes + x->head_off : "";
-    struct fl_span parts[8] = {{from_text, from.len}, x->host, {head + x->request.head.start_off, x->request.method_len},
-                               fl_span_first((struct fl_span){head + x->request.target_off, x->request.target_len}, URI_MAX),
-                               fl_span_of(x->request_id), fl_span_of(x->policy != NULL ? x->policy->route : ""),
-                               fl_span_of(x->backend != NULL ? x->backend->conf->name : ""), fl_span_of(x->cause.text)};
-    uint32_t *lengths[8] = {&r.from_len, &r.host_len, &r.method_len, &r.uri_len, &r.id_len, &r.route_len, &r.backend_len, &r.cause_len};
+    struct fl_span parts[8] = {
+        {from_text, from.len},
+        x->host,
+        {head + x->request.head.start_off, x->request.method_len},
+        fl_span_first((struct fl_span){head + x->request.target_off, x->request.target_len},
+                      URI_MAX),
+        fl_span_of(x->request_id),
+        fl_span_of(x->policy != NULL ? x->policy->route : ""),
+        fl_span_of(x->backend != NULL ? x->backend->conf->name : ""),
+        fl_span_of(x->cause.text)};
+    uint32_t *lengths[8] = {&r.from_len, &r.host_len,  &r.method_len,  &r.uri_len,
+                            &r.id_len,   &r.route_len, &r.backend_len, &r.cause_len};
     size_t size = sizeof r;
     for (unsigned i = 0; i < 8; i++) {
         *lengths[i] = (uint32_t)parts[i].len;

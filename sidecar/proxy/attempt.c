@@ -14,8 +14,8 @@
 
 enum {
     BODY_SLICES = 12,
-    UPLOAD_ROUNDS = 4,    /* reads and sends in one go, then other connections have their turn */
-    INTERIMS_MAX = 16,    /* 1xx answers before the final one */
+    UPLOAD_ROUNDS = 4, /* reads and sends in one go, then other connections have their turn */
+    INTERIMS_MAX = 16, /* 1xx answers before the final one */
     STALE_WITHIN_MS = 1000,
     FRESH_ENOUGH_MS = 1000,
     PEEK_BYTES = 4096,
@@ -56,14 +56,16 @@ static size_t print_own_lines(struct fl_exchange *x)
         fl_head_write_uint(&f, "Max-Forwards", (uint64_t)q->max_forwards - 1);
     }
     if (q->host_len == 0 && fl_headers_find(&q->head, FL_HTTP_HOST) == NULL) {
-        fl_head_write_field(&f, "Host", fl_span_of(x->attempt.up->peer->address)); /* HTTP/1.0 without Host */
+        fl_head_write_field(&f, "Host",
+                            fl_span_of(x->attempt.up->peer->address)); /* HTTP/1.0 without Host */
     }
     fl_fmt_text(&f, "\r\n");
     FL_MUST(!f.cut);
     return f.len;
 }
 
-/* The head as slices of what the client sent, minus hop-by-hop fields, plus our lines. False: no buffer. */
+/* The head as slices of what the client sent, minus hop-by-hop fields, plus our lines. False: no
+ * buffer. */
 static bool build_head(struct fl_exchange *x)
 {
     struct fl_attempt *a = &x->attempt;
@@ -102,10 +104,12 @@ static bool build_head(struct fl_exchange *x)
 
 static enum fl_attempt_step connect_failed(struct fl_exchange *x, int err)
 {
-    return fl_attempt_fail(x, fl_errno_is_local(err) ? FL_OUTCOME_LOCAL_RESOURCE : FL_OUTCOME_CONNECT_FAILED, err);
+    return fl_attempt_fail(
+        x, fl_errno_is_local(err) ? FL_OUTCOME_LOCAL_RESOURCE : FL_OUTCOME_CONNECT_FAILED, err);
 }
 
-/* A kept connection where the request could be repeated should it prove stale, or one that was used a moment ago. */
+/* A kept connection where the request could be repeated should it prove stale, or one that was used
+ * a moment ago. */
 static struct fl_upstream *take_kept(struct fl_exchange *x, struct fl_peer *peer)
 {
     bool any_age = fl_retry_may_ride_idle(x->policy->conf, x->operation.class, x->body.kept);
@@ -115,16 +119,21 @@ static struct fl_upstream *take_kept(struct fl_exchange *x, struct fl_peer *peer
 static void begin_record(struct fl_exchange *x, struct fl_peer *peer)
 {
     x->attempts++;
-    *record_of(x) = (struct fl_attempt_record){.peer = peer, .connect_us = -1, .header_us = -1, .response_us = -1};
+    *record_of(x) = (struct fl_attempt_record){
+        .peer = peer, .connect_us = -1, .header_us = -1, .response_us = -1};
 }
 
-enum fl_attempt_step fl_attempt_begin(struct fl_exchange *x, const struct fl_pick *pick, bool same_peer)
+enum fl_attempt_step fl_attempt_begin(struct fl_exchange *x, const struct fl_pick *pick,
+                                      bool same_peer)
 {
     struct fl_attempt *a = &x->attempt;
     struct fl_worker *w = x->worker;
     struct fl_peer *peer = x->backend->peers[pick->index].peer;
-    *a = (struct fl_attempt){.pick = *pick, .picked = true, .outcome = FL_OUTCOME_OK,
-                             .began_us = fl_reactor_now_us(w->reactor), .began_ms = fl_worker_now_ms(w)};
+    *a = (struct fl_attempt){.pick = *pick,
+                             .picked = true,
+                             .outcome = FL_OUTCOME_OK,
+                             .began_us = fl_reactor_now_us(w->reactor),
+                             .began_ms = fl_worker_now_ms(w)};
     x->tried[pick->index / 64] |= UINT64_C(1) << (pick->index % 64);
     x->tries += same_peer ? 0 : 1;
     if (x->first_try_ms == 0) {
@@ -170,8 +179,10 @@ static enum fl_attempt_step connecting(struct fl_exchange *x)
     struct fl_upstream *up = a->up;
     if (up->failed) {
         int err = -fl_sock_error(up->io.fd);
-        bool was_open = err == ECONNRESET || err == EPIPE; /* accepted, then reset before a byte was sent */
-        return was_open ? fl_attempt_fail(x, FL_OUTCOME_PREMATURE_CLOSE, err) : connect_failed(x, err != 0 ? err : ECONNREFUSED);
+        bool was_open =
+            err == ECONNRESET || err == EPIPE; /* accepted, then reset before a byte was sent */
+        return was_open ? fl_attempt_fail(x, FL_OUTCOME_PREMATURE_CLOSE, err)
+                        : connect_failed(x, err != 0 ? err : ECONNREFUSED);
     }
     if (!up->writable) {
         return FL_ATTEMPT_WAIT;
@@ -304,7 +315,7 @@ static enum fl_attempt_step parse(struct fl_exchange *x)
         ptrdiff_t end = fl_head_end(at, len, &a->scan);
         if (end < 0) {
             enum fl_http_error sniffed = fl_response_sniff(at, len);
-            return bad_head(x, sniffed != FL_HTTP_ERR_NONE ? sniffed : (enum fl_http_error)-end);
+            return bad_head(x, sniffed != FL_HTTP_ERR_NONE ? sniffed : (enum fl_http_error) - end);
         }
         if (end == 0) {
             enum fl_http_error sniffed = fl_response_sniff(at, len);
@@ -316,7 +327,8 @@ static enum fl_attempt_step parse(struct fl_exchange *x)
         if ((size_t)end > limit) {
             return bad_head(x, FL_HTTP_ERR_HEAD_LARGE);
         }
-        enum fl_http_error e = fl_response_parse(at, (size_t)end, x->request.method, x->worker->response);
+        enum fl_http_error e =
+            fl_response_parse(at, (size_t)end, x->request.method, x->worker->response);
         if (e != FL_HTTP_ERR_NONE) {
             return bad_head(x, e);
         }
@@ -407,7 +419,8 @@ enum fl_attempt_step fl_attempt_run(struct fl_exchange *x)
 {
     struct fl_attempt *a = &x->attempt;
     if (a->phase == FL_ATTEMPT_CONNECTING) {
-        (void)fl_replay_read(x); /* a kept body may come in meanwhile; an end of the client shows later */
+        (void)fl_replay_read(
+            x); /* a kept body may come in meanwhile; an end of the client shows later */
         enum fl_attempt_step step = connecting(x);
         if (step != FL_ATTEMPT_GOT_HEAD) {
             return step;
@@ -439,7 +452,8 @@ enum fl_attempt_step fl_attempt_peek(struct fl_exchange *x)
         a->peek_until_ms = fl_worker_now_ms(x->worker) + 250;
     }
     size_t head = a->head_length;
-    while (a->up->readable && !ended && fl_buffer_len(a->in) - head < PEEK_BYTES && fl_buffer_room(a->in) > 0) {
+    while (a->up->readable && !ended && fl_buffer_len(a->in) - head < PEEK_BYTES &&
+           fl_buffer_room(a->in) > 0) {
         size_t room = fl_buffer_room(a->in);
         ssize_t n = fl_sock_recv(a->up->io.fd, a->in->bytes + a->in->end, room);
         if (n == -EAGAIN || (n > 0 && (size_t)n < room && !a->up->hup)) {
@@ -449,11 +463,13 @@ enum fl_attempt_step fl_attempt_peek(struct fl_exchange *x)
         a->in->end += n > 0 ? (uint32_t)n : 0;
     }
     size_t have = fl_buffer_len(a->in) - head;
-    if (fl_response_parse(fl_buffer_at(a->in), head, x->request.method, x->worker->response) != FL_HTTP_ERR_NONE) {
+    if (fl_response_parse(fl_buffer_at(a->in), head, x->request.method, x->worker->response) !=
+        FL_HTTP_ERR_NONE) {
         return bad_head(x, FL_HTTP_ERR_NOT_HTTP);
     }
     const struct fl_response_head *p = x->worker->response;
-    bool whole = p->framing == FL_FRAMING_NONE || (p->framing == FL_FRAMING_LENGTH && have >= p->content_length);
+    bool whole = p->framing == FL_FRAMING_NONE ||
+                 (p->framing == FL_FRAMING_LENGTH && have >= p->content_length);
     bool enough = whole || ended || have >= PEEK_BYTES || fl_buffer_room(a->in) == 0 ||
                   fl_worker_now_ms(x->worker) >= a->peek_until_ms || fl_attempt_throttled(x);
     if (!enough) {
@@ -469,7 +485,8 @@ bool fl_attempt_throttled(const struct fl_exchange *x)
     const struct fl_buffer *in = x->attempt.in;
     const char *body = in->bytes + in->start + x->worker->response->head.length;
     size_t len = (size_t)(in->bytes + in->end - body);
-    return memmem(body, len, "SlowDown", 8) != NULL || memmem(body, len, "RequestLimitExceeded", 20) != NULL;
+    return memmem(body, len, "SlowDown", 8) != NULL ||
+           memmem(body, len, "RequestLimitExceeded", 20) != NULL;
 }
 
 void fl_attempt_end(struct fl_exchange *x, bool reusable)

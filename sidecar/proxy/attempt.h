@@ -1,5 +1,6 @@
-/* attempt - one try of an exchange at one peer: take or dial an upstream, send the request, await the head of the response.
- * Ends in exactly one outcome (exchange_judge settles it). Own data thread only. */
+/* attempt - one try of an exchange at one peer: take or dial an upstream, send the request, await
+ * the head of the response. Ends in exactly one outcome (exchange_judge settles it). Own data
+ * thread only. */
 #ifndef FL_SIDECAR_PROXY_ATTEMPT_H
 #define FL_SIDECAR_PROXY_ATTEMPT_H
 
@@ -27,20 +28,20 @@ struct fl_attempt {
     enum fl_attempt_phase phase;
     struct fl_upstream *up;
     struct fl_pick pick;
-    bool picked;      /* pick is held: settle or cancel is owed */
-    bool reused;      /* rode a kept connection */
-    bool fully_sent;  /* head and whole body */
-    bool send_broken; /* sending failed; an answer may still be readable */
-    bool peeked;      /* the 503 at hand has been looked into */
-    struct fl_gather out;   /* the request head */
-    uint64_t sent_bytes;    /* head and body, given to the kernel */
-    struct fl_buffer *in;   /* response bytes */
+    bool picked;          /* pick is held: settle or cancel is owed */
+    bool reused;          /* rode a kept connection */
+    bool fully_sent;      /* head and whole body */
+    bool send_broken;     /* sending failed; an answer may still be readable */
+    bool peeked;          /* the 503 at hand has been looked into */
+    struct fl_gather out; /* the request head */
+    uint64_t sent_bytes;  /* head and body, given to the kernel */
+    struct fl_buffer *in; /* response bytes */
     size_t scan;
-    size_t head_length;     /* of the final head, when HEADED or PEEKING */
-    unsigned interims;      /* 1xx so far */
+    size_t head_length; /* of the final head, when HEADED or PEEKING */
+    unsigned interims;  /* 1xx so far */
     /* how it ended */
     enum fl_outcome outcome;
-    int os_errno;           /* positive, 0 = none */
+    int os_errno; /* positive, 0 = none */
     enum fl_http_error http_error;
     /* times: us for the log, ms for deadlines */
     int64_t began_us, connected_us, header_us;
@@ -49,18 +50,22 @@ struct fl_attempt {
 
 enum fl_attempt_step { FL_ATTEMPT_WAIT, FL_ATTEMPT_GOT_HEAD, FL_ATTEMPT_FAILED };
 
-/* Begins a try at the picked peer. FL_ATTEMPT_WAIT or _FAILED (outcome set). same_peer: stale-reuse replay, fresh connection. */
-enum fl_attempt_step fl_attempt_begin(struct fl_exchange *x, const struct fl_pick *pick, bool same_peer);
+/* Begins a try at the picked peer. FL_ATTEMPT_WAIT or _FAILED (outcome set). same_peer: stale-reuse
+ * replay, fresh connection. */
+enum fl_attempt_step fl_attempt_begin(struct fl_exchange *x, const struct fl_pick *pick,
+                                      bool same_peer);
 /* Moves both directions as far as they go. */
 enum fl_attempt_step fl_attempt_run(struct fl_exchange *x);
 /* Ends with this outcome (a timeout, a client abort): FL_ATTEMPT_FAILED. */
 enum fl_attempt_step fl_attempt_fail(struct fl_exchange *x, enum fl_outcome o, int os_errno);
-/* Reads the body from the client and sends it, as far as both go; also while the response already flows. FAILED: the client
- * ended or broke its framing. A broken upstream only sets send_broken: an answer may still be readable. */
+/* Reads the body from the client and sends it, as far as both go; also while the response already
+ * flows. FAILED: the client ended or broke its framing. A broken upstream only sets send_broken: an
+ * answer may still be readable. */
 enum fl_attempt_step fl_attempt_upload(struct fl_exchange *x);
 /* Sends what is held. False: sending is broken. */
 bool fl_attempt_send(struct fl_exchange *x);
-/* A 503 at hand: waits up to 250 ms for <= 4 KiB of its body; GOT_HEAD (peeked set) when decided. */
+/* A 503 at hand: waits up to 250 ms for <= 4 KiB of its body; GOT_HEAD (peeked set) when decided.
+ */
 enum fl_attempt_step fl_attempt_peek(struct fl_exchange *x);
 /* Do the body bytes at hand name throttling? (SlowDown, RequestLimitExceeded) */
 bool fl_attempt_throttled(const struct fl_exchange *x);

@@ -39,7 +39,8 @@ static uint64_t used(const struct fl_buffers *b)
     return atomic_load_explicit(&b->used_bytes, memory_order_relaxed);
 }
 
-struct fl_buffer *fl_buffer_take(struct fl_buffers *b, enum fl_buffer_size size, enum fl_buffer_use use)
+struct fl_buffer *fl_buffer_take(struct fl_buffers *b, enum fl_buffer_size size,
+                                 enum fl_buffer_use use)
 {
     uint64_t limit = use == FL_BUFFER_FOR_INPUT ? b->limit_bytes / 4 * 3 : b->limit_bytes;
     if (used(b) + caps[size] > limit) {

@@ -1,5 +1,6 @@
-/* buffer - memory for bytes in flight: three sizes on LIFO free lists of one data thread, within its share of
- * buffer_memory. Attached only while bytes are in flight; an idle connection has none. */
+/* buffer - memory for bytes in flight: three sizes on LIFO free lists of one data thread, within
+ * its share of buffer_memory. Attached only while bytes are in flight; an idle connection has none.
+ */
 #ifndef FL_SIDECAR_PROXY_BUFFER_H
 #define FL_SIDECAR_PROXY_BUFFER_H
 
@@ -13,7 +14,7 @@
 enum fl_buffer_size { FL_BUFFER_4K, FL_BUFFER_16K, FL_BUFFER_64K, FL_BUFFER_SIZES };
 
 struct fl_buffer {
-    struct fl_buffer *next; /* free list, or the owner's chain */
+    struct fl_buffer *next;   /* free list, or the owner's chain */
     uint32_t cap, start, end; /* bytes [start, end) are filled */
     enum fl_buffer_size size;
     char bytes[];
@@ -33,9 +34,12 @@ enum fl_buffer_use { FL_BUFFER_FOR_INPUT, FL_BUFFER_FOR_ANSWER };
 
 void fl_buffers_init(struct fl_buffers *b, uint64_t limit_bytes);
 void fl_buffers_done(struct fl_buffers *b);
-/* Empty, or NULL: over the limit or out of memory (reading pauses until something is given back). */
-FL_MUST_USE struct fl_buffer *fl_buffer_take(struct fl_buffers *b, enum fl_buffer_size size, enum fl_buffer_use use);
-void fl_buffer_give(struct fl_buffers *b, struct fl_buffer **buffer); /* *buffer = NULL; NULL is fine */
+/* Empty, or NULL: over the limit or out of memory (reading pauses until something is given back).
+ */
+FL_MUST_USE struct fl_buffer *fl_buffer_take(struct fl_buffers *b, enum fl_buffer_size size,
+                                             enum fl_buffer_use use);
+/* *buffer = NULL afterwards; NULL is fine. */
+void fl_buffer_give(struct fl_buffers *b, struct fl_buffer **buffer);
 /* Frees what was never needed since the last call. */
 void fl_buffers_trim(struct fl_buffers *b);
 

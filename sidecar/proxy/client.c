@@ -50,8 +50,8 @@ void fl_client_close(struct fl_client *c, bool reset)
     fl_reactor_later(w->reactor, &c->free_task);
 }
 
-/* Answered with bytes still coming in: takes them off the socket so that the answer is not lost to an RST (RFC 9112 section
- * 9.6). */
+/* Answered with bytes still coming in: takes them off the socket so that the answer is not lost to
+ * an RST (RFC 9112 section 9.6). */
 static void discard(struct fl_client *c)
 {
     char bytes[DISCARD_BYTES];
@@ -128,12 +128,18 @@ static void refuse(struct fl_client *c, enum fl_answer a, const char *why)
 static enum fl_answer answer_of(enum fl_http_error e)
 {
     switch (fl_http_error_status(e)) {
-    case 414: return FL_ANSWER_URI_TOO_LONG;
-    case 417: return FL_ANSWER_EXPECTATION_FAILED;
-    case 431: return FL_ANSWER_HEADER_TOO_LARGE;
-    case 501: return FL_ANSWER_NOT_IMPLEMENTED;
-    case 505: return FL_ANSWER_VERSION_NOT_SUPPORTED;
-    default: return FL_ANSWER_BAD_REQUEST;
+    case 414:
+        return FL_ANSWER_URI_TOO_LONG;
+    case 417:
+        return FL_ANSWER_EXPECTATION_FAILED;
+    case 431:
+        return FL_ANSWER_HEADER_TOO_LARGE;
+    case 501:
+        return FL_ANSWER_NOT_IMPLEMENTED;
+    case 505:
+        return FL_ANSWER_VERSION_NOT_SUPPORTED;
+    default:
+        return FL_ANSWER_BAD_REQUEST;
     }
 }
 
@@ -161,7 +167,7 @@ static bool look(struct fl_client *c)
     size_t len = fl_buffer_len(c->in);
     ptrdiff_t end = fl_head_end(fl_buffer_at(c->in), len, &c->scan);
     if (end < 0) {
-        refuse_error(c, (enum fl_http_error)-end);
+        refuse_error(c, (enum fl_http_error) - end);
         return true;
     }
     if ((end == 0 && len >= limit) || (size_t)end > limit) {
@@ -199,7 +205,9 @@ static bool make_room(struct fl_client *c)
         c->in->start = 0;
         return true;
     }
-    enum fl_buffer_size size = c->in == NULL ? FL_BUFFER_4K : c->in->size == FL_BUFFER_4K ? FL_BUFFER_16K : FL_BUFFER_64K;
+    enum fl_buffer_size size = c->in == NULL                 ? FL_BUFFER_4K
+                               : c->in->size == FL_BUFFER_4K ? FL_BUFFER_16K
+                                                             : FL_BUFFER_64K;
     struct fl_buffer *b = fl_buffer_take(pool, size, FL_BUFFER_FOR_INPUT);
     if (b == NULL) {
         if (fl_list_empty(&c->waiting)) {
@@ -234,7 +242,8 @@ static enum read_step read_some(struct fl_client *c)
         return READ_ENDED;
     }
     if (fl_buffer_len(c->in) == 0) { /* the head's own limit runs from its first byte */
-        fl_timer_set(c->worker->reactor, &c->timer, fl_worker_now_ms(c->worker) + config_of(c)->client.head_timeout_ms);
+        fl_timer_set(c->worker->reactor, &c->timer,
+                     fl_worker_now_ms(c->worker) + config_of(c)->client.head_timeout_ms);
     }
     c->in->end += (uint32_t)n;
     if ((size_t)n < room && !c->hup) {
@@ -322,9 +331,11 @@ void fl_client_finished(struct fl_client *c, enum fl_client_end end)
     switch (end) {
     case FL_CLIENT_KEEP:
         if (c->in == NULL) {
-            fl_timer_set(c->worker->reactor, &c->timer, fl_worker_now_ms(c->worker) + config_of(c)->client.idle_timeout_ms);
+            fl_timer_set(c->worker->reactor, &c->timer,
+                         fl_worker_now_ms(c->worker) + config_of(c)->client.idle_timeout_ms);
         } else {
-            fl_timer_set(c->worker->reactor, &c->timer, fl_worker_now_ms(c->worker) + config_of(c)->client.head_timeout_ms);
+            fl_timer_set(c->worker->reactor, &c->timer,
+                         fl_worker_now_ms(c->worker) + config_of(c)->client.head_timeout_ms);
         }
         process(c);
         return;

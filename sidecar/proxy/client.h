@@ -1,5 +1,6 @@
-/* client - one downstream connection: reads request heads, keeps alive, ends in good order. Owns at most one exchange at a
- * time; pipelined requests wait in its buffer and are answered in order. Own data thread only; <= 256 bytes while idle. */
+/* client - one downstream connection: reads request heads, keeps alive, ends in good order. Owns at
+ * most one exchange at a time; pipelined requests wait in its buffer and are answered in order. Own
+ * data thread only; <= 256 bytes while idle. */
 #ifndef FL_SIDECAR_PROXY_CLIENT_H
 #define FL_SIDECAR_PROXY_CLIENT_H
 
@@ -18,14 +19,15 @@ struct fl_client {
     struct fl_io io;
     struct fl_worker *worker;
     struct fl_exchange *exchange; /* NULL between requests */
-    struct fl_buffer *in;         /* bytes not yet taken by an exchange: part of a head, or pipelined ones */
-    size_t scan;                  /* progress of the search for the end of the head */
+    /* Bytes not yet taken by an exchange: part of a head, or pipelined requests. */
+    struct fl_buffer *in;
+    size_t scan; /* progress of the search for the end of the head */
     struct fl_client *next_free;
-    struct fl_list node;          /* worker.clients */
-    struct fl_list waiting;       /* worker.starved */
+    struct fl_list node;    /* worker.clients */
+    struct fl_list waiting; /* worker.starved */
     struct fl_timer timer;
     struct fl_task free_task, again_task;
-    uint8_t from_ip[16];          /* fl_addr in short */
+    uint8_t from_ip[16]; /* fl_addr in short */
     uint16_t from_port;
     uint8_t from_family;
     bool readable, writable, hup, failed;
@@ -35,8 +37,9 @@ struct fl_client {
 
 /* Takes over an accepted descriptor; on failure it is closed. */
 void fl_client_open(struct fl_worker *w, int fd, const struct fl_addr *from);
-/* The exchange has ended and is already given back. reusable: the next request may follow; else the connection ends:
- * drain = by FIN, reading on for a while so that no RST loses the answer; else at once (reset: RST, a visible truncation). */
+/* The exchange has ended and is already given back. reusable: the next request may follow; else the
+ * connection ends: drain = by FIN, reading on for a while so that no RST loses the answer; else at
+ * once (reset: RST, a visible truncation). */
 enum fl_client_end { FL_CLIENT_KEEP, FL_CLIENT_DRAIN, FL_CLIENT_CLOSE, FL_CLIENT_RESET };
 void fl_client_finished(struct fl_client *c, enum fl_client_end end);
 /* Reads on after a pause for want of a buffer. */

@@ -8,7 +8,8 @@
 
 enum { STACK_BYTES = 256 * 1024, RING_BYTES = 256 * 1024, QUIET_MS = 1000 };
 
-int fl_engine_new(const struct fl_config *config, unsigned threads, struct fl_log_writer *logs, uint64_t seed, struct fl_engine **ret)
+int fl_engine_new(const struct fl_config *config, unsigned threads, struct fl_log_writer *logs,
+                  uint64_t seed, struct fl_engine **ret)
 {
     FL_MUST(threads >= 1 && threads <= FL_THREADS_MAX);
     struct fl_engine *e = calloc(1, sizeof *e);
@@ -116,7 +117,8 @@ const struct fl_snapshot *fl_engine_snapshot(const struct fl_engine *e)
 static bool is_held(const struct fl_engine *e, const struct fl_snapshot *s)
 {
     for (unsigned i = 0; i < e->threads; i++) {
-        if (atomic_load_explicit(&e->workers[i].acked_generation, memory_order_acquire) <= s->generation ||
+        if (atomic_load_explicit(&e->workers[i].acked_generation, memory_order_acquire) <=
+                s->generation ||
             atomic_load_explicit(&s->holds[i].seen, memory_order_acquire) != 0) {
             return true;
         }
@@ -149,7 +151,8 @@ void fl_engine_drain(struct fl_engine *e)
 bool fl_engine_drained(const struct fl_engine *e, int64_t now_ms)
 {
     for (unsigned i = 0; i < e->threads; i++) {
-        if (atomic_load(&e->workers[i].active_count) != 0 || now_ms - atomic_load(&e->workers[i].last_begin_ms) < QUIET_MS) {
+        if (atomic_load(&e->workers[i].active_count) != 0 ||
+            now_ms - atomic_load(&e->workers[i].last_begin_ms) < QUIET_MS) {
             return false;
         }
     }
@@ -231,7 +234,8 @@ void fl_engine_gauges(const struct fl_engine *e, struct fl_engine_gauges *ret)
         ret->upstreams_idle += atomic_load_explicit(&w->upstreams_idle, memory_order_relaxed);
         ret->queued += atomic_load_explicit(&w->queued, memory_order_relaxed);
         ret->client_limit_hits += atomic_load_explicit(&w->client_limit_hits, memory_order_relaxed);
-        ret->descriptor_limit_hits += atomic_load_explicit(&w->descriptor_limit_hits, memory_order_relaxed);
+        ret->descriptor_limit_hits +=
+            atomic_load_explicit(&w->descriptor_limit_hits, memory_order_relaxed);
         ret->buffer_bytes += atomic_load_explicit(&w->buffers.used_bytes, memory_order_relaxed);
         ret->replay_bytes += atomic_load_explicit(&w->replay_bytes, memory_order_relaxed);
         ret->oldest_turn_ms = turned_ms < ret->oldest_turn_ms ? turned_ms : ret->oldest_turn_ms;

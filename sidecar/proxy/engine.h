@@ -1,8 +1,10 @@
-/* engine - the data plane as the control thread sees it: data threads, their listeners, and the snapshot swap.
+/* engine - the data plane as the control thread sees it: data threads, their listeners, and the
+ * snapshot swap.
  *
- * Snapshot life cycle: publish stores the new pointer and wakes every data thread; a thread adopts it at the top of its
- * next turn and acknowledges; an exchange holds the snapshot it began with. reclaim frees a snapshot once every thread has
- * acknowledged a newer one and no exchange holds it. Data threads never lock, never free a snapshot.
+ * Snapshot life cycle: publish stores the new pointer and wakes every data thread; a thread adopts
+ * it at the top of its next turn and acknowledges; an exchange holds the snapshot it began with.
+ * reclaim frees a snapshot once every thread has acknowledged a newer one and no exchange holds it.
+ * Data threads never lock, never free a snapshot.
  *
  * All functions are the control thread's, except where a comment says otherwise. */
 #ifndef FL_SIDECAR_PROXY_ENGINE_H
@@ -20,25 +22,32 @@
 
 struct fl_engine;
 
-/* Makes the threads' memory and rings, before the log writer starts; config gives limits that hold for the whole run
- * (threads, buffer_memory, replay_memory, max_connections). What else a request needs is read from its snapshot. seed: of the
- * random state (round-robin starts, request ids); from the system's random source. */
-FL_MUST_USE int fl_engine_new(const struct fl_config *config, unsigned threads, struct fl_log_writer *logs, uint64_t seed, struct fl_engine **ret);
+/* Makes the threads' memory and rings, before the log writer starts; config gives limits that hold
+ * for the whole run (threads, buffer_memory, replay_memory, max_connections). What else a request
+ * needs is read from its snapshot. seed: of the random state (round-robin starts, request ids);
+ * from the system's random source. */
+FL_MUST_USE int fl_engine_new(const struct fl_config *config, unsigned threads,
+                              struct fl_log_writer *logs, uint64_t seed, struct fl_engine **ret);
 /* Opens one data listener (contract.md section 2); before start. -errno. */
 FL_MUST_USE int fl_engine_listen(struct fl_engine *e, const struct fl_addr *at);
 /* The address of listener i as bound (port 0 resolved); false beyond the last. */
 bool fl_engine_listening(const struct fl_engine *e, unsigned i, struct fl_addr *ret);
-/* Starts the data threads on their first snapshot (taken over). control is woken when a data thread wants a probe. */
-FL_MUST_USE int fl_engine_start(struct fl_engine *e, struct fl_snapshot *first, struct fl_reactor *control);
+/* Starts the data threads on their first snapshot (taken over). control is woken when a data thread
+ * wants a probe. */
+FL_MUST_USE int fl_engine_start(struct fl_engine *e, struct fl_snapshot *first,
+                                struct fl_reactor *control);
 
-void fl_engine_publish(struct fl_engine *e, struct fl_snapshot *fresh); /* takes fresh over */
+void fl_engine_publish(struct fl_engine *e, struct fl_snapshot *fresh);  /* takes fresh over */
 const struct fl_snapshot *fl_engine_snapshot(const struct fl_engine *e); /* the newest published */
-unsigned fl_engine_reclaim(struct fl_engine *e, struct fl_registry *registry); /* snapshots still waiting */
+/* Frees what nobody reads any more; returns how many snapshots still wait. */
+unsigned fl_engine_reclaim(struct fl_engine *e, struct fl_registry *registry);
 
-/* SIGTERM: idle clients are closed, answers carry Connection: close. Listeners stay open until nothing came for 1 s. */
+/* SIGTERM: idle clients are closed, answers carry Connection: close. Listeners stay open until
+ * nothing came for 1 s. */
 void fl_engine_drain(struct fl_engine *e);
 bool fl_engine_drained(const struct fl_engine *e, int64_t now_ms);
-/* Ends the threads, cutting what is still in flight; returns how many exchanges were cut. Frees nothing. */
+/* Ends the threads, cutting what is still in flight; returns how many exchanges were cut. Frees
+ * nothing. */
 unsigned fl_engine_stop(struct fl_engine *e);
 struct fl_engine *fl_engine_free(struct fl_engine *e, struct fl_registry *registry);
 
@@ -50,7 +59,8 @@ struct fl_engine_gauges { /* sums over the threads; relaxed reads, any thread */
     uint32_t clients, clients_active, upstreams_active, upstreams_idle, queued;
     uint64_t client_limit_hits, descriptor_limit_hits;
     uint64_t buffer_bytes, replay_bytes;
-    int64_t oldest_turn_ms; /* monotonic time of the last turn of the thread that turned longest ago */
+    /* Monotonic time of the last turn of the thread that turned longest ago. */
+    int64_t oldest_turn_ms;
 };
 void fl_engine_gauges(const struct fl_engine *e, struct fl_engine_gauges *ret);
 

@@ -19,14 +19,15 @@ struct fl_engine {
     _Atomic(struct fl_snapshot *) current;
     _Atomic bool draining, probe_wanted;
     struct fl_reactor *control; /* set before the threads start */
-    struct fl_snapshot *old; /* published before, not yet reclaimed (next_old); control thread */
+    struct fl_snapshot *old;    /* published before, not yet reclaimed (next_old); control thread */
     struct fl_listener listeners[FL_LISTENERS_MAX];
     unsigned listener_count;
     pthread_t thread[FL_THREADS_MAX];
     struct fl_worker *workers; /* [threads] */
 };
 
-/* What start does before it makes threads: workers adopt `first` and begin to accept. The simulation turns them itself. */
+/* What start does before it makes threads: workers adopt `first` and begin to accept. The
+ * simulation turns them itself. */
 FL_MUST_USE int fl_engine_prepare(struct fl_engine *e, struct fl_snapshot *first);
 /* A data thread wants a peer probed at once; it has set probe_wanted on the peer. */
 void fl_engine_want_probe(struct fl_engine *e);

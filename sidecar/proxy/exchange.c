@@ -41,14 +41,14 @@ static enum fl_x_state after(enum fl_attempt_step step)
 static uint32_t queued_for(const struct fl_exchange *x)
 {
     uint32_t n = 0;
-    fl_list_each(it, &x->worker->queue)
-    {
+    fl_list_each (it, &x->worker->queue) {
         n += fl_container_of(it, struct fl_exchange, queued)->backend == x->backend ? 1 : 0;
     }
     return n;
 }
 
-/* Waits for a free place (wait_ms = queue.timeout) or for somebody usable (queue.hold). False: no room in the queue. */
+/* Waits for a free place (wait_ms = queue.timeout) or for somebody usable (queue.hold). False: no
+ * room in the queue. */
 static bool enqueue(struct fl_exchange *x, bool holding, int64_t wait_ms)
 {
     struct fl_worker *w = x->worker;
@@ -76,13 +76,17 @@ static enum fl_x_state nobody(struct fl_exchange *x, const struct fl_pick *p)
         answer = FL_ANSWER_BACKEND_UNAVAILABLE;
         x->class = "gated";
         x->cause = x->backend->verdict.cause;
-        fl_tally_add(&x->backend->tally->lines[x->worker->index].gated[x->backend->verdict.status], 1);
+        fl_tally_add(&x->backend->tally->lines[x->worker->index].gated[x->backend->verdict.status],
+                     1);
     } else if (p->kind == FL_PICK_NO_MEMBERS) {
         answer = FL_ANSWER_NO_MEMBERSHIP;
-        fl_cause_set(&x->cause, "no_members", "the backend has had no members since the sidecar started");
+        fl_cause_set(&x->cause, "no_members",
+                     "the backend has had no members since the sidecar started");
     } else if (p->kind == FL_PICK_READ_ONLY) {
         answer = FL_ANSWER_BACKUP_READ_ONLY;
-        fl_cause_set(&x->cause, "backup_read_only", "all primaries are down and the backups do not take writes (same_store is not set)");
+        fl_cause_set(
+            &x->cause, "backup_read_only",
+            "all primaries are down and the backups do not take writes (same_store is not set)");
     } else {
         fl_events_no_live(x);
     }
@@ -191,7 +195,9 @@ static enum fl_x_state reply(struct fl_exchange *x)
 {
     if (fl_relay_flush(x)) {
         x->relay.body_bytes = x->relay.out_body_left;
-        x->end = x->keep_alive ? FL_CLIENT_KEEP : x->body.complete && !x->malformed ? FL_CLIENT_CLOSE : FL_CLIENT_DRAIN;
+        x->end = x->keep_alive                       ? FL_CLIENT_KEEP
+                 : x->body.complete && !x->malformed ? FL_CLIENT_CLOSE
+                                                     : FL_CLIENT_DRAIN;
         return FL_X_FINISH;
     }
     if (x->client_gone) {
@@ -234,8 +240,14 @@ static enum fl_x_state finish(struct fl_exchange *x)
 }
 
 static step_fn *const step[] = {
-    [FL_X_BEGIN] = fl_exchange_begin, [FL_X_PICK] = pick,   [FL_X_QUEUED] = queued, [FL_X_TRY] = try_on,
-    [FL_X_JUDGE] = fl_judge_attempt,  [FL_X_RELAY] = relay, [FL_X_REPLY] = reply,   [FL_X_FINISH] = finish,
+    [FL_X_BEGIN] = fl_exchange_begin,
+    [FL_X_PICK] = pick,
+    [FL_X_QUEUED] = queued,
+    [FL_X_TRY] = try_on,
+    [FL_X_JUDGE] = fl_judge_attempt,
+    [FL_X_RELAY] = relay,
+    [FL_X_REPLY] = reply,
+    [FL_X_FINISH] = finish,
 };
 
 /* The one door through which a state is entered. */
@@ -342,9 +354,11 @@ void fl_exchange_start(struct fl_exchange *x, struct fl_client *c)
     fl_exchange_run(x);
 }
 
-void fl_exchange_refuse(struct fl_exchange *x, struct fl_client *c, enum fl_answer a, const char *why)
+void fl_exchange_refuse(struct fl_exchange *x, struct fl_client *c, enum fl_answer a,
+                        const char *why)
 {
-    memset(&x->request, 0, offsetof(struct fl_request_head, head) + offsetof(struct fl_http_head, fields));
+    memset(&x->request, 0,
+           offsetof(struct fl_request_head, head) + offsetof(struct fl_http_head, fields));
     x->malformed = true;
     x->client = c;
     c->exchange = x;
@@ -391,18 +405,35 @@ static void client_too_slow(struct fl_exchange *x)
 static void ran_out(struct fl_exchange *x, enum fl_due_what what)
 {
     switch (what) {
-    case FL_DUE_CONNECT: fail_try(x, FL_OUTCOME_CONNECT_TIMEOUT); break;
-    case FL_DUE_SEND: fail_try(x, FL_OUTCOME_SEND_TIMEOUT); break;
-    case FL_DUE_HEAD: fail_try(x, FL_OUTCOME_READ_TIMEOUT); break;
-    case FL_DUE_CLIP: fail_try(x, FL_OUTCOME_CLIPPED); break;
-    case FL_DUE_DEADLINE: deadline_out(x); break;
-    case FL_DUE_EXPECT: fl_relay_continue(x); break;
-    case FL_DUE_STALL: enter(x, fl_judge_relayed(x, FL_OUTCOME_STALLED)); break;
+    case FL_DUE_CONNECT:
+        fail_try(x, FL_OUTCOME_CONNECT_TIMEOUT);
+        break;
+    case FL_DUE_SEND:
+        fail_try(x, FL_OUTCOME_SEND_TIMEOUT);
+        break;
+    case FL_DUE_HEAD:
+        fail_try(x, FL_OUTCOME_READ_TIMEOUT);
+        break;
+    case FL_DUE_CLIP:
+        fail_try(x, FL_OUTCOME_CLIPPED);
+        break;
+    case FL_DUE_DEADLINE:
+        deadline_out(x);
+        break;
+    case FL_DUE_EXPECT:
+        fl_relay_continue(x);
+        break;
+    case FL_DUE_STALL:
+        enter(x, fl_judge_relayed(x, FL_OUTCOME_STALLED));
+        break;
     case FL_DUE_CLIENT_READ:
-    case FL_DUE_CLIENT_WRITE: client_too_slow(x); break;
+    case FL_DUE_CLIENT_WRITE:
+        client_too_slow(x);
+        break;
     case FL_DUE_QUEUE:
     case FL_DUE_PEEK:
-    case FL_DUE_NOTHING: break; /* the step itself looks at the time */
+    case FL_DUE_NOTHING:
+        break; /* the step itself looks at the time */
     }
 }
 

@@ -1,6 +1,7 @@
-/* exchange - one client request and its answer. The only place that knows the whole journey: route, pick, try, judge,
- * retry, relay or reply, log. Its state is entered through one door; each step returns the next state. Attached to a client
- * only while a request is under way; taken from a free list. Own data thread only. */
+/* exchange - one client request and its answer. The only place that knows the whole journey: route,
+ * pick, try, judge, retry, relay or reply, log. Its state is entered through one door; each step
+ * returns the next state. Attached to a client only while a request is under way; taken from a free
+ * list. Own data thread only. */
 #ifndef FL_SIDECAR_PROXY_EXCHANGE_H
 #define FL_SIDECAR_PROXY_EXCHANGE_H
 
@@ -49,15 +50,16 @@ struct fl_relay {
     bool complete;        /* whole body read from the upstream */
     bool eof;             /* upstream finished sending */
     struct fl_gather out; /* being sent to the client */
-    uint32_t tail_off, tail_len; /* bytes in attempt.in behind what is being sent, to be looked at again */
-    uint64_t body_bytes;  /* sent to the client (bytes_out) */
-    uint64_t out_body_left; /* of out: body bytes, counted when sent */
+    /* Bytes in attempt.in behind what is being sent, to be looked at again. */
+    uint32_t tail_off, tail_len;
+    uint64_t body_bytes;        /* sent to the client (bytes_out) */
+    uint64_t out_body_left;     /* of out: body bytes, counted when sent */
     struct fl_buffer *extra;    /* a head that did not fit as slices */
     struct fl_buffer *trailers; /* lines that wait for the end of the body */
     bool broken;                /* the upstream ended too early; what came before goes out first */
     int64_t client_progress_ms, upstream_progress_ms;
     char chunk_head[FL_CHUNK_HEAD_BYTES];
-    char text[256];       /* our own header lines */
+    char text[256]; /* our own header lines */
 };
 
 struct fl_exchange {
@@ -81,8 +83,8 @@ struct fl_exchange {
     bool interim_relayed;   /* another 1xx did: no retry any more */
     bool keep_alive;        /* the client connection may be used on after this */
     bool client_gone;
-    bool client_stalled;    /* it took or sent nothing for too long */
-    bool released;          /* first response byte reached the client */
+    bool client_stalled; /* it took or sent nothing for too long */
+    bool released;       /* first response byte reached the client */
     struct fl_replay body;
     struct fl_span path, query, host, key; /* in the head's buffer */
 
@@ -93,33 +95,35 @@ struct fl_exchange {
     bool s3;                  /* the backend's protocol */
     struct fl_pick next_pick; /* taken when a retry was decided */
     bool has_next_pick;
-    uint32_t tries;           /* attempts, stale-reuse replays not counted */
-    uint32_t attempts;        /* records made, may exceed FL_ATTEMPTS_LOGGED */
+    uint32_t tries;    /* attempts, stale-reuse replays not counted */
+    uint32_t attempts; /* records made, may exceed FL_ATTEMPTS_LOGGED */
     bool retried;
-    const char *retry_note;   /* log: what the last retry was for, or why there was none; NULL = "" */
-    bool discovered;          /* an attempt of ours was counted against a peer */
-    enum fl_outcome verdict_of_head; /* OK, HTTP_STATUS or THROTTLED: what a relayed response is settled as */
+    const char *retry_note; /* log: what the last retry was for, or why there was none; NULL = "" */
+    bool discovered;        /* an attempt of ours was counted against a peer */
+    /* OK, HTTP_STATUS or THROTTLED: what a relayed response is settled as. */
+    enum fl_outcome verdict_of_head;
 
     /* the answer */
-    enum fl_answer answer;    /* token for log and metric; NONE when relayed untouched */
-    enum fl_outcome ended;    /* what the log's class says, unless class is set */
-    const char *class;        /* NULL, or a class without an attempt (no_live_upstreams, gated, overload) */
+    enum fl_answer answer; /* token for log and metric; NONE when relayed untouched */
+    enum fl_outcome ended; /* what the log's class says, unless class is set */
+    /* NULL, or a class without an attempt (no_live_upstreams, gated, overload). */
+    const char *class;
     struct fl_buffer *reply;
-    int status;               /* sent, or 499 */
+    int status; /* sent, or 499 */
     enum fl_client_end end;
 
     /* queue */
     struct fl_list queued;
-    bool looked;              /* the queue's turn has come: look for a peer again */
-    bool holding;             /* in the queue because nobody is usable, not because all are full */
+    bool looked;  /* the queue's turn has come: look for a peer again */
+    bool holding; /* in the queue because nobody is usable, not because all are full */
     int64_t queued_until_ms;
 
     /* clocks */
     int64_t began_us, began_ms, first_try_ms, first_byte_us;
-    int64_t deadline_ms;      /* allowed while the backend owes; 0 = none */
-    int64_t owed_ms;          /* used up */
-    int64_t owing_since_ms;   /* 0 = the clock stands still */
-    int64_t expect_until_ms;  /* then we send the 100 ourselves; 0 = not armed */
+    int64_t deadline_ms;     /* allowed while the backend owes; 0 = none */
+    int64_t owed_ms;         /* used up */
+    int64_t owing_since_ms;  /* 0 = the clock stands still */
+    int64_t expect_until_ms; /* then we send the 100 ourselves; 0 = not armed */
     int64_t client_wait_since_ms;
 
     struct fl_attempt attempt;
@@ -135,11 +139,13 @@ struct fl_exchange {
     char bucket[FL_BUCKET_MAX];
 };
 
-/* A parsed head is in c->in at head_off, of request->head.length bytes; takes c->in over and runs. */
+/* A parsed head is in c->in at head_off, of request->head.length bytes; takes
+ * c->in over and runs. */
 struct fl_exchange *fl_exchange_take(struct fl_worker *w); /* NULL = no memory */
 void fl_exchange_start(struct fl_exchange *x, struct fl_client *c);
 /* The head is bad, too large or too slow: an answer, then the end of the connection. */
-void fl_exchange_refuse(struct fl_exchange *x, struct fl_client *c, enum fl_answer a, const char *why);
+void fl_exchange_refuse(struct fl_exchange *x, struct fl_client *c, enum fl_answer a,
+                        const char *why);
 void fl_exchange_run(struct fl_exchange *x);
 void fl_exchange_tick(struct fl_exchange *x); /* the client's timer fired */
 /* Runs it again in the next turn (it has had its share of this one). */

@@ -18,7 +18,8 @@ static void hold(struct fl_snapshot *s, unsigned thread, int32_t by)
 static void pin(struct fl_exchange *x)
 {
     x->snapshot = x->worker->snapshot;
-    hold((struct fl_snapshot *)(uintptr_t)x->snapshot, x->worker->index, 1); /* only the count is written */
+    hold((struct fl_snapshot *)(uintptr_t)x->snapshot, x->worker->index,
+         1); /* only the count is written */
 }
 
 void fl_exchange_unpin(struct fl_exchange *x)
@@ -63,7 +64,8 @@ static void split_target(struct fl_exchange *x)
     x->host = (struct fl_span){head + q->host_off, q->host_len};
 }
 
-static void find_route(const struct fl_exchange *x, const struct fl_snapshot *s, char *scratch, struct fl_routed *ret)
+static void find_route(const struct fl_exchange *x, const struct fl_snapshot *s, char *scratch,
+                       struct fl_routed *ret)
 {
     struct fl_route_ask ask = {.path = x->path, .query = x->query, .host = x->host};
     fl_route_find(s, &ask, scratch, ret);
@@ -83,7 +85,8 @@ static void take_route(struct fl_exchange *x, const struct fl_routed *r)
 static void classify(struct fl_exchange *x, bool bucket_in_host)
 {
     const struct fl_request_head *q = &x->request;
-    struct fl_operation_facts f = {.method = q->method, .path = x->path, .query = x->query, .bucket_in_host = bucket_in_host};
+    struct fl_operation_facts f = {
+        .method = q->method, .path = x->path, .query = x->query, .bucket_in_host = bucket_in_host};
     for (unsigned i = 0; i < q->head.count; i++) {
         switch (q->head.fields[i].id) {
         case FL_HTTP_IF_MATCH:
@@ -115,7 +118,9 @@ static int64_t deadline_of(const struct fl_exchange *x)
     case FL_DEADLINE_LONG:
         return p->long_deadline_ms;
     case FL_DEADLINE_UPLOAD:
-        return p->deadline_ms > 0 ? p->deadline_ms + (int64_t)(x->request.content_length / 1048576 * 1000) : 0;
+        return p->deadline_ms > 0
+                   ? p->deadline_ms + (int64_t)(x->request.content_length / 1048576 * 1000)
+                   : 0;
     case FL_DEADLINE_CONTROL:
         break;
     }
@@ -124,7 +129,8 @@ static int64_t deadline_of(const struct fl_exchange *x)
 
 static bool has_body(const struct fl_request_head *q)
 {
-    return q->framing == FL_FRAMING_CHUNKED || (q->framing == FL_FRAMING_LENGTH && q->content_length > 0);
+    return q->framing == FL_FRAMING_CHUNKED ||
+           (q->framing == FL_FRAMING_LENGTH && q->content_length > 0);
 }
 
 /* A copy reads another bucket inside the store: both must be routed to the same backend. */
@@ -141,8 +147,11 @@ static bool copies_across(struct fl_exchange *x)
     if (source == NULL || source->backend == x->backend) {
         return false;
     }
-    fl_cause_set(&x->cause, "copy_across_backends", "source bucket '%.*s' is on backend '%s', bucket '%s' is on backend '%s'", (int)bucket.len, bucket.ptr,
-                 source->backend != NULL ? source->backend->conf->name : "", x->bucket, x->backend->conf->name);
+    fl_cause_set(&x->cause, "copy_across_backends",
+                 "source bucket '%.*s' is on backend '%s', bucket '%s' is on backend '%s'",
+                 (int)bucket.len, bucket.ptr,
+                 source->backend != NULL ? source->backend->conf->name : "", x->bucket,
+                 x->backend->conf->name);
     return true;
 }
 
@@ -154,7 +163,8 @@ static enum fl_x_state refuse_body(struct fl_exchange *x, enum fl_replay_read go
         return fl_judge_answer(x, FL_ANSWER_OVERLOAD, 0);
     }
     x->malformed = true;
-    fl_cause_set(&x->cause, "bad_body", "%s", fl_http_error_text((enum fl_http_error)x->body.frame.error));
+    fl_cause_set(&x->cause, "bad_body", "%s",
+                 fl_http_error_text((enum fl_http_error)x->body.frame.error));
     return fl_judge_answer(x, FL_ANSWER_BAD_REQUEST, 0);
 }
 
@@ -205,8 +215,10 @@ enum fl_x_state fl_exchange_begin(struct fl_exchange *x)
         return fl_judge_answer(x, FL_ANSWER_COPY_ACROSS_BACKENDS, 0);
     }
     x->deadline_ms = deadline_of(x);
-    x->expect_pending = q->expect_continue && has_body(q) && x->body.body_bytes == 0 && !x->body.complete;
-    fl_retry_budget_request(&x->backend->lanes[x->worker->index].budget, &x->backend->budget, x->began_ms);
+    x->expect_pending =
+        q->expect_continue && has_body(q) && x->body.body_bytes == 0 && !x->body.complete;
+    fl_retry_budget_request(&x->backend->lanes[x->worker->index].budget, &x->backend->budget,
+                            x->began_ms);
     return FL_X_PICK;
 }
 

@@ -1,4 +1,5 @@
-/* exchange_begin - the first step of an exchange: hold a snapshot, name the request, route and classify it. */
+/* exchange_begin - the first step of an exchange: hold a snapshot, name the request, route and
+ * classify it. */
 #ifndef FL_SIDECAR_PROXY_EXCHANGE_BEGIN_H
 #define FL_SIDECAR_PROXY_EXCHANGE_BEGIN_H
 

@@ -12,7 +12,8 @@ static bool has_unsent(const struct fl_exchange *x)
 /* Everything we have is sent and the client has not finished its body. */
 static bool waits_for_client(const struct fl_exchange *x)
 {
-    return x->attempt.phase == FL_ATTEMPT_EXCHANGING && !x->body.complete && !has_unsent(x) && !x->expect_pending;
+    return x->attempt.phase == FL_ATTEMPT_EXCHANGING && !x->body.complete && !has_unsent(x) &&
+           !x->expect_pending;
 }
 
 static bool backend_owes(const struct fl_exchange *x)
@@ -72,13 +73,15 @@ static void due_in_try(const struct fl_exchange *x, struct fl_due *d)
     } else if (a->fully_sent && head_has_own_limit(x)) {
         earlier(d, a->awaiting_since_ms + p->read_timeout_ms, FL_DUE_HEAD);
     } else if (waits_for_client(x)) {
-        earlier(d, x->client_wait_since_ms + x->snapshot->config->client.body_timeout_ms, FL_DUE_CLIENT_READ);
+        earlier(d, x->client_wait_since_ms + x->snapshot->config->client.body_timeout_ms,
+                FL_DUE_CLIENT_READ);
     }
     if (x->expect_pending && x->expect_until_ms != 0) {
         earlier(d, x->expect_until_ms, FL_DUE_EXPECT);
     }
     if (x->relay.out.left > 0) { /* an interim answer is stuck */
-        earlier(d, x->relay.client_progress_ms + x->snapshot->config->client.write_timeout_ms, FL_DUE_CLIENT_WRITE);
+        earlier(d, x->relay.client_progress_ms + x->snapshot->config->client.write_timeout_ms,
+                FL_DUE_CLIENT_WRITE);
     }
     if (x->tries > 1 && p->next_upstream_timeout_ms > 0) {
         earlier(d, x->first_try_ms + p->next_upstream_timeout_ms, FL_DUE_CLIP);
@@ -89,10 +92,12 @@ static void due_in_relay(const struct fl_exchange *x, struct fl_due *d)
 {
     const struct fl_relay *r = &x->relay;
     if (r->out.left > 0) {
-        earlier(d, r->client_progress_ms + x->snapshot->config->client.write_timeout_ms, FL_DUE_CLIENT_WRITE);
+        earlier(d, r->client_progress_ms + x->snapshot->config->client.write_timeout_ms,
+                FL_DUE_CLIENT_WRITE);
         return;
     }
-    int64_t since = r->client_progress_ms > r->upstream_progress_ms ? r->client_progress_ms : r->upstream_progress_ms;
+    int64_t since = r->client_progress_ms > r->upstream_progress_ms ? r->client_progress_ms
+                                                                    : r->upstream_progress_ms;
     earlier(d, since + x->policy->conf->read_timeout_ms, FL_DUE_STALL);
 }
 
@@ -105,7 +110,8 @@ struct fl_due fl_exchange_due(struct fl_exchange *x)
     } else if (x->state == FL_X_RELAY) {
         due_in_relay(x, &d);
     } else if (x->state == FL_X_REPLY) {
-        earlier(&d, x->relay.client_progress_ms + x->snapshot->config->client.write_timeout_ms, FL_DUE_CLIENT_WRITE);
+        earlier(&d, x->relay.client_progress_ms + x->snapshot->config->client.write_timeout_ms,
+                FL_DUE_CLIENT_WRITE);
     } else if (x->state == FL_X_QUEUED) {
         earlier(&d, x->queued_until_ms, FL_DUE_QUEUE);
     }

@@ -1,5 +1,6 @@
-/* exchange_clock - which deadline of an exchange is next (behaviour.md section 4). One function of its state, used both to
- * arm the client's timer and to see what has run out; the deadline's clock runs only while the backend owes progress. */
+/* exchange_clock - which deadline of an exchange is next (behaviour.md section 4). One function of
+ * its state, used both to arm the client's timer and to see what has run out; the deadline's clock
+ * runs only while the backend owes progress. */
 #ifndef FL_SIDECAR_PROXY_EXCHANGE_CLOCK_H
 #define FL_SIDECAR_PROXY_EXCHANGE_CLOCK_H
 
@@ -13,11 +14,11 @@ enum fl_due_what {
     FL_DUE_CONNECT,
     FL_DUE_SEND,
     FL_DUE_HEAD,
-    FL_DUE_CLIP,     /* next_upstream_timeout, on later tries */
+    FL_DUE_CLIP, /* next_upstream_timeout, on later tries */
     FL_DUE_DEADLINE,
-    FL_DUE_EXPECT,   /* the backend is silent: we send the 100 */
+    FL_DUE_EXPECT, /* the backend is silent: we send the 100 */
     FL_DUE_PEEK,
-    FL_DUE_STALL,    /* in the body of the response */
+    FL_DUE_STALL, /* in the body of the response */
     FL_DUE_QUEUE,
     FL_DUE_CLIENT_READ,
     FL_DUE_CLIENT_WRITE,

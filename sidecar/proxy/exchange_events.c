@@ -28,7 +28,8 @@ static const char *doing(enum fl_outcome o)
     return at != NULL ? at + strlen(" while ") : "reading response header from upstream";
 }
 
-static void log_disabled(struct fl_exchange *x, const struct fl_pick *pick, const struct fl_health_change *c, enum fl_outcome o, bool route_only)
+static void log_disabled(struct fl_exchange *x, const struct fl_pick *pick,
+                         const struct fl_health_change *c, enum fl_outcome o, bool route_only)
 {
     struct fl_worker *w = x->worker;
     struct fl_log_line l;
@@ -58,7 +59,8 @@ static void log_readmitted(struct fl_exchange *x, const struct fl_pick *pick, bo
     fl_log_end(&x->worker->log, &l);
 }
 
-void fl_events_settled(struct fl_exchange *x, const struct fl_settled *s, const struct fl_pick *pick, enum fl_outcome o)
+void fl_events_settled(struct fl_exchange *x, const struct fl_settled *s,
+                       const struct fl_pick *pick, enum fl_outcome o)
 {
     const struct fl_health_change *changes[2] = {&s->peer, &s->route};
     for (unsigned i = 0; i < 2; i++) {

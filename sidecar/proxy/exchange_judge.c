@@ -18,8 +18,12 @@ static struct fl_attempt_record *record_of(struct fl_exchange *x)
 
 void fl_judge_ask(struct fl_exchange *x, struct fl_ask *ret)
 {
-    *ret = (struct fl_ask){.now_ms = fl_worker_now_ms(x->worker), .thread = x->worker->index, .rng = &x->worker->rng,
-                           .tried = x->tried, .first_try = x->tries == 0, .write = x->s3 && x->operation.write,
+    *ret = (struct fl_ask){.now_ms = fl_worker_now_ms(x->worker),
+                           .thread = x->worker->index,
+                           .rng = &x->worker->rng,
+                           .tried = x->tried,
+                           .first_try = x->tries == 0,
+                           .write = x->s3 && x->operation.write,
                            .replayable = x->operation.class == FL_CLASS_S && x->body.kept};
 }
 
@@ -29,7 +33,8 @@ static void settle(struct fl_exchange *x, enum fl_outcome o, int status)
     struct fl_settled s;
     FL_MUST(a->picked); /* every attempt is judged exactly once */
     a->picked = false;
-    fl_backend_settle(x->backend, x->policy, &a->pick, o, status, a->os_errno, fl_worker_now_ms(x->worker), x->worker->index, &x->worker->rng, &s);
+    fl_backend_settle(x->backend, x->policy, &a->pick, o, status, a->os_errno,
+                      fl_worker_now_ms(x->worker), x->worker->index, &x->worker->rng, &s);
     x->discovered = x->discovered || s.counted;
     fl_events_settled(x, &s, &a->pick, o);
     if (!fl_list_empty(&x->worker->queue)) {
@@ -37,13 +42,15 @@ static void settle(struct fl_exchange *x, enum fl_outcome o, int status)
     }
 }
 
-/* A peer that fails is probed at once, by the control thread; asked for once until it has looked. */
+/* A peer that fails is probed at once, by the control thread; asked for once until it has looked.
+ */
 static void want_probe(struct fl_exchange *x, enum fl_outcome o)
 {
     struct fl_peer *peer = x->backend->peers[x->attempt.pick.index].peer;
     bool deadline = o == FL_OUTCOME_DEADLINE || o == FL_OUTCOME_DEADLINE_BLAMED;
     bool suspicious = (fl_outcome_row(o)->blames && o != FL_OUTCOME_HTTP_STATUS) || deadline;
-    if (suspicious && x->backend->conf->probe.type != FL_PROBE_NONE && atomic_exchange_explicit(&peer->probe_wanted, 1, memory_order_relaxed) == 0) {
+    if (suspicious && x->backend->conf->probe.type != FL_PROBE_NONE &&
+        atomic_exchange_explicit(&peer->probe_wanted, 1, memory_order_relaxed) == 0) {
         fl_engine_want_probe(x->worker->engine);
     }
 }
@@ -61,13 +68,15 @@ enum fl_x_state fl_judge_answer(struct fl_exchange *x, enum fl_answer a, int64_t
     return FL_X_REPLY;
 }
 
-/* Was the exchange's failure an end of the client? Then nothing is answered, and nothing retried. */
+/* Was the exchange's failure an end of the client? Then nothing is answered, and nothing retried.
+ */
 static bool is_client_end(enum fl_outcome o)
 {
     return o == FL_OUTCOME_CLIENT_ABORT || (o == FL_OUTCOME_CLIENT_TIMEOUT);
 }
 
-static void fill_facts(struct fl_exchange *x, enum fl_outcome o, int status, struct fl_retry_facts *f)
+static void fill_facts(struct fl_exchange *x, enum fl_outcome o, int status,
+                       struct fl_retry_facts *f)
 {
     *f = (struct fl_retry_facts){
         .response_started = x->released || x->interim_relayed,
@@ -86,18 +95,21 @@ static void fill_facts(struct fl_exchange *x, enum fl_outcome o, int status, str
     };
 }
 
-/* A retry away from a peer that is quarantined by now, to one that has just answered this thread, costs no token. */
+/* A retry away from a peer that is quarantined by now, to one that has just answered this thread,
+ * costs no token. */
 static bool is_free(const struct fl_exchange *x, const struct fl_pick *next)
 {
     int64_t now_ms = fl_worker_now_ms(x->worker), until_ms = 0;
     const struct fl_peer *from = x->backend->peers[x->attempt.pick.index].peer;
     const struct fl_peer *to = x->backend->peers[next->index].peer;
-    int64_t answered_ms = atomic_load_explicit(&to->lines[x->worker->index].last_answer_ms, memory_order_relaxed);
+    int64_t answered_ms =
+        atomic_load_explicit(&to->lines[x->worker->index].last_answer_ms, memory_order_relaxed);
     bool away = fl_peer_health_gate(&from->health, now_ms, &until_ms) != FL_HEALTH_LIVE;
     return away && answered_ms != 0 && now_ms - answered_ms <= 1000;
 }
 
-/* Decides with a peer already in hand, so that the budget knows where the retry would go; gives it back on a refusal. */
+/* Decides with a peer already in hand, so that the budget knows where the retry would go; gives it
+ * back on a refusal. */
 static enum fl_retry decide(struct fl_exchange *x, enum fl_outcome o, int status)
 {
     struct fl_retry_facts f;
@@ -153,12 +165,14 @@ static enum fl_x_state client_ended(struct fl_exchange *x, enum fl_outcome o)
     return FL_X_FINISH;
 }
 
-/* A kept connection died under the request: the same peer again, on a fresh one, where that is allowed. */
+/* A kept connection died under the request: the same peer again, on a fresh one, where that is
+ * allowed. */
 static bool replay_stale(struct fl_exchange *x, enum fl_x_state *ret)
 {
     struct fl_attempt *a = &x->attempt;
     if (a->outcome != FL_OUTCOME_STALE_REUSE || x->client_gone ||
-        !fl_retry_stale_replay(x->policy->conf, x->operation.class, fl_attempt_sent(x), fl_replay_can_rewind(&x->body))) {
+        !fl_retry_stale_replay(x->policy->conf, x->operation.class, fl_attempt_sent(x),
+                               fl_replay_can_rewind(&x->body))) {
         return false;
     }
     fl_tally_add(&x->backend->tally->lines[x->worker->index].attempts[FL_OUTCOME_STALE_REUSE], 1);
@@ -175,9 +189,13 @@ static void describe(struct fl_exchange *x, enum fl_outcome o)
     const char *address = x->backend->peers[a->pick.index].peer->address;
     fl_backend_attempt_cause(o, 0, a->os_errno, address, &x->cause);
     if (o == FL_OUTCOME_TLS_FAILED && x->backend->conf->tls.on) {
-        fl_cause_set(&x->cause, "tls_unavailable", "backend wants TLS, which this version does not speak yet; nothing was sent to %s", address);
+        fl_cause_set(
+            &x->cause, "tls_unavailable",
+            "backend wants TLS, which this version does not speak yet; nothing was sent to %s",
+            address);
     } else if (o == FL_OUTCOME_INVALID_HEADER) {
-        fl_cause_set(&x->cause, "invalid_header", "%s sent an invalid response head (%s)", address, fl_http_error_text(a->http_error));
+        fl_cause_set(&x->cause, "invalid_header", "%s sent an invalid response head (%s)", address,
+                     fl_http_error_text(a->http_error));
     } else if (o == FL_OUTCOME_CLIENT_BAD) {
         fl_cause_set(&x->cause, "bad_body", "%s", fl_http_error_text(a->http_error));
     }
@@ -213,11 +231,13 @@ static enum fl_x_state failed(struct fl_exchange *x)
     if (x->client_gone) {
         return client_ended(x, FL_OUTCOME_CLIENT_ABORT);
     }
-    enum fl_answer answer = fl_exchange_deadline_passed(x) ? FL_ANSWER_DEADLINE : fl_outcome_row(o)->answer;
+    enum fl_answer answer =
+        fl_exchange_deadline_passed(x) ? FL_ANSWER_DEADLINE : fl_outcome_row(o)->answer;
     return fl_judge_answer(x, answer, 0);
 }
 
-/* What a final status means for the peer. False: more of the body must be seen first (TRY goes on). */
+/* What a final status means for the peer. False: more of the body must be seen first (TRY goes on).
+ */
 static bool weigh(struct fl_exchange *x, int status, enum fl_outcome *ret)
 {
     const struct fl_policy_conf *p = x->policy->conf;
@@ -239,13 +259,16 @@ static bool weigh(struct fl_exchange *x, int status, enum fl_outcome *ret)
 /* The absence that a backup with other objects reports proves nothing. */
 static bool is_doubtful_absence(const struct fl_exchange *x, int status)
 {
-    return status == 404 && x->s3 && x->attempt.pick.tier == FL_TIER_BACKUP && !x->backend->conf->same_store && x->operation.class == FL_CLASS_S;
+    return status == 404 && x->s3 && x->attempt.pick.tier == FL_TIER_BACKUP &&
+           !x->backend->conf->same_store && x->operation.class == FL_CLASS_S;
 }
 
 static enum fl_x_state refuse_absence(struct fl_exchange *x)
 {
     const char *address = x->backend->peers[x->attempt.pick.index].peer->address;
-    fl_cause_set(&x->cause, "backup_404", "backup %s does not have the object, and it is not known to hold all of them", address);
+    fl_cause_set(&x->cause, "backup_404",
+                 "backup %s does not have the object, and it is not known to hold all of them",
+                 address);
     settle(x, FL_OUTCOME_OK, 404);
     fl_attempt_end(x, false);
     return fl_judge_answer(x, FL_ANSWER_BACKUP_NOT_AUTHORITATIVE, 0);
@@ -259,7 +282,9 @@ static enum fl_x_state headed(struct fl_exchange *x)
         return FL_X_TRY;
     }
     x->verdict_of_head = o;
-    if (o == FL_OUTCOME_HTTP_STATUS && (fl_condition_of_status(status) & x->policy->conf->next_upstream) != 0 && wants_retry(x, o, status)) {
+    if (o == FL_OUTCOME_HTTP_STATUS &&
+        (fl_condition_of_status(status) & x->policy->conf->next_upstream) != 0 &&
+        wants_retry(x, o, status)) {
         record_of(x)->response_us = fl_reactor_now_us(x->worker->reactor) - x->attempt.began_us;
         x->ended = o;
         settle(x, o, status);
@@ -268,7 +293,8 @@ static enum fl_x_state headed(struct fl_exchange *x)
     }
     if (o == FL_OUTCOME_OK || o == FL_OUTCOME_THROTTLED) {
         struct fl_settled s;
-        fl_backend_answered(x->backend, x->policy, &x->attempt.pick, fl_worker_now_ms(x->worker), x->worker->index, &s);
+        fl_backend_answered(x->backend, x->policy, &x->attempt.pick, fl_worker_now_ms(x->worker),
+                            x->worker->index, &s);
         fl_events_settled(x, &s, &x->attempt.pick, o);
     }
     if (is_doubtful_absence(x, status)) {
@@ -289,7 +315,8 @@ static enum fl_x_state headed(struct fl_exchange *x)
 
 enum fl_x_state fl_judge_attempt(struct fl_exchange *x)
 {
-    return x->attempt.phase == FL_ATTEMPT_HEADED && x->attempt.outcome == FL_OUTCOME_OK ? headed(x) : failed(x);
+    return x->attempt.phase == FL_ATTEMPT_HEADED && x->attempt.outcome == FL_OUTCOME_OK ? headed(x)
+                                                                                        : failed(x);
 }
 
 enum fl_x_state fl_judge_relayed(struct fl_exchange *x, enum fl_outcome o)
@@ -301,7 +328,9 @@ enum fl_x_state fl_judge_relayed(struct fl_exchange *x, enum fl_outcome o)
     if (o == FL_OUTCOME_OK) {
         settle(x, x->verdict_of_head, r->status);
         fl_attempt_end(x, r->upstream_reusable && a->fully_sent && !a->send_broken);
-        x->end = x->keep_alive ? FL_CLIENT_KEEP : x->body.complete ? FL_CLIENT_CLOSE : FL_CLIENT_DRAIN;
+        x->end = x->keep_alive      ? FL_CLIENT_KEEP
+                 : x->body.complete ? FL_CLIENT_CLOSE
+                                    : FL_CLIENT_DRAIN;
         return FL_X_FINISH;
     }
     a->outcome = o;

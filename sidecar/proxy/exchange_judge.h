@@ -1,4 +1,5 @@
-/* exchange_judge - an attempt has an outcome, or its response a head: settle once, then retry, relay or reply. */
+/* exchange_judge - an attempt has an outcome, or its response a head: settle once, then retry,
+ * relay or reply. */
 #ifndef FL_SIDECAR_PROXY_EXCHANGE_JUDGE_H
 #define FL_SIDECAR_PROXY_EXCHANGE_JUDGE_H
 
@@ -6,7 +7,8 @@
 
 /* State after an attempt that failed, or whose response head is at hand. */
 enum fl_x_state fl_judge_attempt(struct fl_exchange *x);
-/* The response has been relayed (OK), broke (TRUNCATED, STALLED) or lost its client (CLIENT_ABORT, CLIENT_TIMEOUT). */
+/* The response has been relayed (OK), broke (TRUNCATED, STALLED) or lost its client (CLIENT_ABORT,
+ * CLIENT_TIMEOUT). */
 enum fl_x_state fl_judge_relayed(struct fl_exchange *x, enum fl_outcome o);
 /* Our own answer; goes to FL_X_REPLY, or to FL_X_FINISH when not even that is possible. */
 enum fl_x_state fl_judge_answer(struct fl_exchange *x, enum fl_answer a, int64_t release_at_ms);

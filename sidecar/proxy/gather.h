@@ -1,4 +1,5 @@
-/* gather - bytes waiting to be sent, as slices of memory owned by others, with the progress of partial sends. */
+/* gather - bytes waiting to be sent, as slices of memory owned by others, with the progress of
+ * partial sends. */
 #ifndef FL_SIDECAR_PROXY_GATHER_H
 #define FL_SIDECAR_PROXY_GATHER_H
 

@@ -1,5 +1,6 @@
-/* listener - accepts on behalf of all data threads: the first thread holds the listening sockets and hands each connection
- * to the thread with the fewest. Pauses, never spins, at the connection cap or out of descriptors. */
+/* listener - accepts on behalf of all data threads: the first thread holds the listening sockets
+ * and hands each connection to the thread with the fewest. Pauses, never spins, at the connection
+ * cap or out of descriptors. */
 #ifndef FL_SIDECAR_PROXY_LISTENER_H
 #define FL_SIDECAR_PROXY_LISTENER_H
 
@@ -21,7 +22,8 @@ struct fl_listener {
 };
 
 /* Opens the socket; -errno. Accepting begins with fl_listener_start in the first data thread. */
-FL_MUST_USE int fl_listener_open(struct fl_listener *l, struct fl_engine *e, const struct fl_addr *at);
+FL_MUST_USE int fl_listener_open(struct fl_listener *l, struct fl_engine *e,
+                                 const struct fl_addr *at);
 FL_MUST_USE int fl_listener_start(struct fl_listener *l, struct fl_worker *first);
 void fl_listener_stop(struct fl_listener *l);
 /* Takes what the accepting thread handed over; called at the top of a worker's turn. */

@@ -32,7 +32,8 @@ static void choose_framing(struct fl_exchange *x)
 }
 
 /* Our own lines of the response head; without the empty line. */
-static void print_own_lines(struct fl_exchange *x, const struct fl_response_head *p, struct fl_fmt *f)
+static void print_own_lines(struct fl_exchange *x, const struct fl_response_head *p,
+                            struct fl_fmt *f)
 {
     if (x->relay.chunked_out) {
         fl_fmt_text(f, "Transfer-Encoding: chunked\r\n");
@@ -48,7 +49,8 @@ static void print_own_lines(struct fl_exchange *x, const struct fl_response_head
 }
 
 /* A head with more slices than the gather holds, or a long reason phrase, is copied once. */
-static bool copy_head(struct fl_exchange *x, const char *bytes, const struct fl_response_head *p, struct fl_span own)
+static bool copy_head(struct fl_exchange *x, const char *bytes, const struct fl_response_head *p,
+                      struct fl_span own)
 {
     struct fl_relay *r = &x->relay;
     if (r->extra == NULL) {
@@ -69,11 +71,14 @@ static bool copy_head(struct fl_exchange *x, const char *bytes, const struct fl_
 }
 
 /* Puts a response head (final or interim) into the empty gather. */
-static bool add_head(struct fl_exchange *x, const char *bytes, const struct fl_response_head *p, struct fl_span own)
+static bool add_head(struct fl_exchange *x, const char *bytes, const struct fl_response_head *p,
+                     struct fl_span own)
 {
     struct fl_relay *r = &x->relay;
     struct fl_slice slices[FL_GATHER_MAX - BODY_SLICES - 2];
-    int n = p->rewrite_line ? -1 : fl_head_slices(bytes, &p->head, FL_FIELD_HOP, true, slices, FL_GATHER_MAX - BODY_SLICES - 2);
+    int n = p->rewrite_line ? -1
+                            : fl_head_slices(bytes, &p->head, FL_FIELD_HOP, true, slices,
+                                             FL_GATHER_MAX - BODY_SLICES - 2);
     if (n < 0) {
         return copy_head(x, bytes, p, own);
     }
@@ -143,7 +148,8 @@ static void add_end(struct fl_exchange *x, struct fl_span trailers)
     fl_gather_add(&r->out, "\r\n", 2);
 }
 
-/* Trailer lines wait until the end of the body. Without a buffer they are left out, which RFC 9110 section 6.5.1 allows. */
+/* Trailer lines wait until the end of the body. Without a buffer they are left out, which RFC 9110
+ * section 6.5.1 allows. */
 static void keep_trailer(struct fl_exchange *x, struct fl_span line)
 {
     struct fl_relay *r = &x->relay;
@@ -158,8 +164,8 @@ static void keep_trailer(struct fl_exchange *x, struct fl_span line)
     r->trailers->end += (uint32_t)line.len + 2;
 }
 
-/* Chunked in: data is moved together at the front of the run and goes out as one chunk; what could not be used (part of a
- * trailer line) is remembered as the tail. */
+/* Chunked in: data is moved together at the front of the run and goes out as one chunk; what could
+ * not be used (part of a trailer line) is remembered as the tail. */
 static bool decode_chunked(struct fl_exchange *x, char *in, size_t len)
 {
     struct fl_relay *r = &x->relay;
@@ -182,7 +188,9 @@ static bool decode_chunked(struct fl_exchange *x, char *in, size_t len)
         return false;
     }
     if (kind == FL_BODY_END) {
-        struct fl_span trailers = r->trailers != NULL ? (struct fl_span){r->trailers->bytes, r->trailers->end} : FL_SPAN("");
+        struct fl_span trailers = r->trailers != NULL
+                                      ? (struct fl_span){r->trailers->bytes, r->trailers->end}
+                                      : FL_SPAN("");
         add_end(x, trailers);
         r->upstream_reusable = r->upstream_reusable && used == len;
         return true;
@@ -213,7 +221,8 @@ static bool take_body(struct fl_exchange *x, char *in, size_t len)
         fl_body_frame_skip(&r->frame, n);
     }
     r->complete = n == left;
-    r->upstream_reusable = r->upstream_reusable && n == len; /* surplus bytes: never another answer */
+    r->upstream_reusable =
+        r->upstream_reusable && n == len; /* surplus bytes: never another answer */
     return true;
 }
 
@@ -226,7 +235,8 @@ enum fl_relay_step fl_relay_begin(struct fl_exchange *x)
     r->status = p->status;
     r->framing = p->framing;
     r->upstream_reusable = p->keep_alive;
-    fl_body_frame_init(&r->frame, p->framing, p->content_length, (uint32_t)x->snapshot->config->header_limit_bytes);
+    fl_body_frame_init(&r->frame, p->framing, p->content_length,
+                       (uint32_t)x->snapshot->config->header_limit_bytes);
     choose_framing(x);
     struct fl_fmt own = fl_fmt_of(r->text, sizeof r->text);
     print_own_lines(x, p, &own);
@@ -292,7 +302,8 @@ static bool flush_response(struct fl_exchange *x)
     return all;
 }
 
-/* An empty buffer to read on into: large for a large rest, with a cut trailer line moved to its front. */
+/* An empty buffer to read on into: large for a large rest, with a cut trailer line moved to its
+ * front. */
 static bool ready_buffer(struct fl_exchange *x)
 {
     struct fl_relay *r = &x->relay;

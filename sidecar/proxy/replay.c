@@ -10,7 +10,7 @@
 #include "sidecar/proxy/worker.h"
 
 enum {
-    WINDOW = 65536, /* unsent bytes of a body that is not kept; reading pauses beyond */
+    WINDOW = 65536,    /* unsent bytes of a body that is not kept; reading pauses beyond */
     FRAMING_ROOM = 40, /* chunk head, CRLF, last chunk, CRLF around one decoded run */
 };
 
@@ -77,7 +77,9 @@ static struct fl_buffer *tail(struct fl_exchange *x, size_t room, uint64_t expec
     if (r->last != NULL && fl_buffer_room(r->last) >= room) {
         return r->last;
     }
-    enum fl_buffer_size size = expected <= 4096 ? FL_BUFFER_4K : expected <= 16384 ? FL_BUFFER_16K : FL_BUFFER_64K;
+    enum fl_buffer_size size = expected <= 4096    ? FL_BUFFER_4K
+                               : expected <= 16384 ? FL_BUFFER_16K
+                                                   : FL_BUFFER_64K;
     struct fl_buffer *b = fl_buffer_take(&x->worker->buffers, size, FL_BUFFER_FOR_INPUT);
     if (b == NULL) {
         return NULL;
@@ -139,8 +141,9 @@ static void put_trailer(struct fl_exchange *x, struct fl_span line)
     }
 }
 
-/* Decodes chunked bytes at `in` (data is moved together at its front) and appends them in our framing. The last node has
- * len + FRAMING_ROOM bytes of room. Returns the bytes used, or -1: malformed. */
+/* Decodes chunked bytes at `in` (data is moved together at its front) and appends them in our
+ * framing. The last node has len + FRAMING_ROOM bytes of room. Returns the bytes used, or -1:
+ * malformed. */
 static ptrdiff_t decode(struct fl_exchange *x, char *in, size_t len)
 {
     struct fl_replay *r = &x->body;
@@ -197,7 +200,8 @@ static bool keep_raw(struct fl_exchange *x, const char *rest, size_t n)
     return true;
 }
 
-static enum fl_replay_read begin_chunked(struct fl_exchange *x, uint32_t start, size_t avail, uint32_t *ret_next_off)
+static enum fl_replay_read begin_chunked(struct fl_exchange *x, uint32_t start, size_t avail,
+                                         uint32_t *ret_next_off)
 {
     struct fl_replay *r = &x->body;
     r->chunked = true;
@@ -379,7 +383,8 @@ int fl_replay_iov(struct fl_exchange *x, struct iovec *iov, int cap)
     struct fl_replay *r = &x->body;
     int n = 0;
     if (r->inline_sent < r->inline_len && n < cap) {
-        iov[n++] = (struct iovec){x->head->bytes + r->inline_off + r->inline_sent, r->inline_len - r->inline_sent};
+        iov[n++] = (struct iovec){x->head->bytes + r->inline_off + r->inline_sent,
+                                  r->inline_len - r->inline_sent};
     }
     uint32_t off = r->at_off;
     for (struct fl_buffer *b = r->at; b != NULL && n < cap; b = b->next) {

@@ -23,7 +23,8 @@ static const char *backend_name(const struct fl_exchange *x)
 }
 
 /* "bucket 'releases', backend 'minio': <title>: <cause>; first peer released in 3.2 s" */
-static void print_message(const struct fl_exchange *x, const struct fl_answer_row *row, int64_t release_at_ms, struct fl_fmt *f)
+static void print_message(const struct fl_exchange *x, const struct fl_answer_row *row,
+                          int64_t release_at_ms, struct fl_fmt *f)
 {
     if (x->bucket[0] != '\0') {
         fl_fmt_printf(f, "bucket '%s', ", x->bucket);
@@ -49,15 +50,19 @@ static struct fl_span resource(const struct fl_exchange *x)
     return fl_span_first(x->path, 1024);
 }
 
-static void print_xml(const struct fl_exchange *x, const struct fl_answer_row *row, struct fl_span message, struct fl_fmt *f)
+static void print_xml(const struct fl_exchange *x, const struct fl_answer_row *row,
+                      struct fl_span message, struct fl_fmt *f)
 {
     const struct {
         const char *name;
         struct fl_span value;
     } parts[] = {
-        {"Code", fl_span_of(row->s3_code)},        {"Message", message},
-        {"Resource", resource(x)},                 {"RequestId", fl_span_of(x->request_id)},
-        {"HostId", fl_span_of("fairlead")},        {"Backend", fl_span_of(backend_name(x))},
+        {"Code", fl_span_of(row->s3_code)},
+        {"Message", message},
+        {"Resource", resource(x)},
+        {"RequestId", fl_span_of(x->request_id)},
+        {"HostId", fl_span_of("fairlead")},
+        {"Backend", fl_span_of(backend_name(x))},
         {"Cause", fl_span_of(x->cause.text)},
     };
     fl_fmt_text(f, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error>");
@@ -69,7 +74,8 @@ static void print_xml(const struct fl_exchange *x, const struct fl_answer_row *r
     fl_fmt_text(f, "</Error>\n");
 }
 
-static void print_problem(const struct fl_exchange *x, const struct fl_answer_row *row, struct fl_span message, struct fl_fmt *f)
+static void print_problem(const struct fl_exchange *x, const struct fl_answer_row *row,
+                          struct fl_span message, struct fl_fmt *f)
 {
     const struct {
         const char *name;
@@ -95,21 +101,36 @@ static void print_problem(const struct fl_exchange *x, const struct fl_answer_ro
 static const char *reason(int status)
 {
     switch (status) {
-    case 400: return "Bad Request";
-    case 404: return "Not Found";
-    case 405: return "Method Not Allowed";
-    case 408: return "Request Timeout";
-    case 413: return "Content Too Large";
-    case 414: return "URI Too Long";
-    case 417: return "Expectation Failed";
-    case 421: return "Misdirected Request";
-    case 431: return "Request Header Fields Too Large";
-    case 501: return "Not Implemented";
-    case 502: return "Bad Gateway";
-    case 503: return "Service Unavailable";
-    case 504: return "Gateway Timeout";
-    case 505: return "HTTP Version Not Supported";
-    default: return "Error";
+    case 400:
+        return "Bad Request";
+    case 404:
+        return "Not Found";
+    case 405:
+        return "Method Not Allowed";
+    case 408:
+        return "Request Timeout";
+    case 413:
+        return "Content Too Large";
+    case 414:
+        return "URI Too Long";
+    case 417:
+        return "Expectation Failed";
+    case 421:
+        return "Misdirected Request";
+    case 431:
+        return "Request Header Fields Too Large";
+    case 501:
+        return "Not Implemented";
+    case 502:
+        return "Bad Gateway";
+    case 503:
+        return "Service Unavailable";
+    case 504:
+        return "Gateway Timeout";
+    case 505:
+        return "HTTP Version Not Supported";
+    default:
+        return "Error";
     }
 }
 
@@ -126,10 +147,14 @@ static void print_sf_string(struct fl_fmt *f, struct fl_span s)
     fl_fmt_char(f, '"');
 }
 
-static void print_facts(const struct fl_exchange *x, const struct fl_answer_row *row, struct fl_fmt *f)
+static void print_facts(const struct fl_exchange *x, const struct fl_answer_row *row,
+                        struct fl_fmt *f)
 {
     const char *error = fl_outcome_row(x->ended)->proxy_status;
-    fl_fmt_printf(f, "Proxy-Status: fairlead; error=%s", error[0] != '\0' && fl_outcome_row(x->ended)->answer == x->answer ? error : row->proxy_status);
+    fl_fmt_printf(f, "Proxy-Status: fairlead; error=%s",
+                  error[0] != '\0' && fl_outcome_row(x->ended)->answer == x->answer
+                      ? error
+                      : row->proxy_status);
     if (x->cause.text[0] != '\0') {
         fl_fmt_text(f, "; details=");
         print_sf_string(f, fl_span_of(x->cause.text));
@@ -154,12 +179,14 @@ static void print_connection(const struct fl_exchange *x, struct fl_fmt *f)
     }
 }
 
-static void print_head(const struct fl_exchange *x, const struct fl_answer_row *row, bool s3, size_t length, struct fl_fmt *f)
+static void print_head(const struct fl_exchange *x, const struct fl_answer_row *row, bool s3,
+                       size_t length, struct fl_fmt *f)
 {
     fl_fmt_printf(f, "HTTP/1.1 %d %s\r\n", x->status, reason(x->status));
     fl_fmt_text(f, "Date: ");
     fl_fmt_http_date(f, fl_reactor_wall_ms(x->worker->reactor) / 1000);
-    fl_fmt_printf(f, "\r\nContent-Type: %s\r\nContent-Length: %zu\r\n", s3 ? "application/xml" : "application/problem+json", length);
+    fl_fmt_printf(f, "\r\nContent-Type: %s\r\nContent-Length: %zu\r\n",
+                  s3 ? "application/xml" : "application/problem+json", length);
     if (s3) {
         fl_head_write_field(f, "x-amz-request-id", fl_span_of(x->request_id));
         fl_head_write_field(f, "x-amz-id-2", FL_SPAN("fairlead"));
@@ -210,7 +237,8 @@ bool fl_reply_options(struct fl_exchange *x)
         return false;
     }
     struct fl_fmt f = fl_fmt_of(x->reply->bytes, x->reply->cap);
-    fl_fmt_text(&f, "HTTP/1.1 200 OK\r\nAllow: GET, HEAD, PUT, POST, DELETE, OPTIONS, PATCH\r\nContent-Length: 0\r\nDate: ");
+    fl_fmt_text(&f, "HTTP/1.1 200 OK\r\nAllow: GET, HEAD, PUT, POST, DELETE, OPTIONS, "
+                    "PATCH\r\nContent-Length: 0\r\nDate: ");
     fl_fmt_http_date(&f, fl_reactor_wall_ms(x->worker->reactor) / 1000);
     fl_fmt_text(&f, "\r\n");
     print_connection(x, &f);

@@ -73,7 +73,8 @@ static void on_idle_too_long(struct fl_timer *t)
     drop_idle(fl_container_of(t, struct fl_upstream, timer));
 }
 
-struct fl_upstream *fl_upstream_take(struct fl_worker *w, struct fl_peer *p, struct fl_exchange *owner, int64_t max_idle_ms)
+struct fl_upstream *fl_upstream_take(struct fl_worker *w, struct fl_peer *p,
+                                     struct fl_exchange *owner, int64_t max_idle_ms)
 {
     struct fl_list *youngest = fl_list_first(&line_of(w, p)->idle);
     if (youngest == NULL) {
@@ -106,7 +107,8 @@ static struct fl_upstream *fresh(struct fl_worker *w)
     return up;
 }
 
-int fl_upstream_dial(struct fl_worker *w, struct fl_peer *p, struct fl_exchange *owner, int user_timeout_ms, struct fl_upstream **ret)
+int fl_upstream_dial(struct fl_worker *w, struct fl_peer *p, struct fl_exchange *owner,
+                     int user_timeout_ms, struct fl_upstream **ret)
 {
     struct fl_upstream *up = fresh(w);
     if (up == NULL) {
@@ -144,8 +146,8 @@ void fl_upstream_close(struct fl_upstream **upp)
     discard(up);
 }
 
-/* The last read filled its buffer to the brim, so nobody knows whether more had come: bytes left unread now would be taken
- * for the next answer. */
+/* The last read filled its buffer to the brim, so nobody knows whether more had come: bytes left
+ * unread now would be taken for the next answer. */
 static bool has_surplus(struct fl_upstream *up)
 {
     char byte;
@@ -159,7 +161,8 @@ void fl_upstream_give(struct fl_upstream **upp, const struct fl_backend_conf *b)
     struct fl_peer_line *l = line_of(w, up->peer);
     bool leaving = atomic_load_explicit(&up->peer->removed, memory_order_relaxed) ||
                    atomic_load_explicit(&up->peer->drained, memory_order_relaxed);
-    if (up->hup || up->failed || leaving || w->draining || b->keepalive.idle == 0 || has_surplus(up)) {
+    if (up->hup || up->failed || leaving || w->draining || b->keepalive.idle == 0 ||
+        has_surplus(up)) {
         fl_upstream_close(upp);
         return;
     }
@@ -180,8 +183,7 @@ void fl_upstream_give(struct fl_upstream **upp, const struct fl_backend_conf *b)
 void fl_upstream_close_idle(struct fl_worker *w, struct fl_peer *p)
 {
     struct fl_peer_line *l = line_of(w, p);
-    fl_list_each_safe(it, next, &l->idle)
-    {
+    fl_list_each_safe (it, next, &l->idle) {
         drop_idle(fl_container_of(it, struct fl_upstream, node));
     }
 }

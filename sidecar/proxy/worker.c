@@ -12,14 +12,15 @@
 
 enum { HOUSE_MS = 2000, QUEUE_MS = 5 };
 
-/* Peers that were removed or drained keep no idle connection; afterwards nothing of this thread but exchanges under way
- * reaches into an older snapshot. */
+/* Peers that were removed or drained keep no idle connection; afterwards nothing of this thread but
+ * exchanges under way reaches into an older snapshot. */
 static void close_leaving(struct fl_worker *w, const struct fl_snapshot *s)
 {
     for (uint32_t i = 0; i < s->backend_count; i++) {
         for (uint32_t j = 0; j < s->backends[i].peer_count; j++) {
             struct fl_peer *p = s->backends[i].peers[j].peer;
-            if (atomic_load_explicit(&p->removed, memory_order_relaxed) || atomic_load_explicit(&p->drained, memory_order_relaxed)) {
+            if (atomic_load_explicit(&p->removed, memory_order_relaxed) ||
+                atomic_load_explicit(&p->drained, memory_order_relaxed)) {
                 fl_upstream_close_idle(w, p);
             }
         }
@@ -28,7 +29,8 @@ static void close_leaving(struct fl_worker *w, const struct fl_snapshot *s)
 
 void fl_worker_adopt(struct fl_worker *w)
 {
-    const struct fl_snapshot *fresh = atomic_load_explicit(&w->engine->current, memory_order_acquire);
+    const struct fl_snapshot *fresh =
+        atomic_load_explicit(&w->engine->current, memory_order_acquire);
     const struct fl_snapshot *old = w->snapshot;
     if (fresh == old) {
         return;
@@ -51,12 +53,14 @@ static void on_turn(void *arg)
         fl_worker_adopt(w);
     }
     w->draining = atomic_load_explicit(&w->engine->draining, memory_order_relaxed);
-    if (atomic_load_explicit(&w->handoff_tail, memory_order_relaxed) != atomic_load_explicit(&w->handoff_head, memory_order_relaxed)) {
+    if (atomic_load_explicit(&w->handoff_tail, memory_order_relaxed) !=
+        atomic_load_explicit(&w->handoff_head, memory_order_relaxed)) {
         fl_listener_take_over(w);
     }
 }
 
-/* Each waiting exchange looks once, oldest first; those that stay are asked again in 5 ms, since no thread wakes another. */
+/* Each waiting exchange looks once, oldest first; those that stay are asked again in 5 ms, since no
+ * thread wakes another. */
 static void serve_queue(struct fl_worker *w)
 {
     struct fl_list *last = fl_list_last(&w->queue);
@@ -117,9 +121,11 @@ static void on_house(struct fl_timer *t)
     fl_timer_set(w->reactor, t, fl_worker_now_ms(w) + HOUSE_MS);
 }
 
-int fl_worker_init(struct fl_worker *w, unsigned index, struct fl_engine *e, const struct fl_config *c, unsigned threads, struct fl_log_ring *ring)
+int fl_worker_init(struct fl_worker *w, unsigned index, struct fl_engine *e,
+                   const struct fl_config *c, unsigned threads, struct fl_log_ring *ring)
 {
-    *w = (struct fl_worker){.index = index, .engine = e, .replay_limit_bytes = c->replay_memory_bytes / threads};
+    *w = (struct fl_worker){
+        .index = index, .engine = e, .replay_limit_bytes = c->replay_memory_bytes / threads};
     int rc = fl_reactor_new(&w->reactor);
     if (rc != 0) {
         return rc;
@@ -168,8 +174,7 @@ void fl_worker_done(struct fl_worker *w)
         return;
     }
     fl_reactor_on_turn(w->reactor, NULL, NULL);
-    fl_list_each_safe(it, next, &w->clients)
-    {
+    fl_list_each_safe (it, next, &w->clients) {
         struct fl_client *c = fl_container_of(it, struct fl_client, node);
         if (c->exchange != NULL) {
             fl_exchange_cut(c->exchange);

@@ -1,5 +1,6 @@
-/* worker - one data thread: its reactor, snapshot, buffers, free lists, counters and log ring. Everything here is the
- * thread's own; what other threads read is atomic. No locks, no allocation per request, no names resolved, no stdout. */
+/* worker - one data thread: its reactor, snapshot, buffers, free lists, counters and log ring.
+ * Everything here is the thread's own; what other threads read is atomic. No locks, no allocation
+ * per request, no names resolved, no stdout. */
 #ifndef FL_SIDECAR_PROXY_WORKER_H
 #define FL_SIDECAR_PROXY_WORKER_H
 
@@ -52,7 +53,9 @@ struct fl_worker {
     struct fl_addr *handoff_from; /* [FL_HANDOFF] */
 };
 
-FL_MUST_USE int fl_worker_init(struct fl_worker *w, unsigned index, struct fl_engine *e, const struct fl_config *c, unsigned threads, struct fl_log_ring *ring);
+FL_MUST_USE int fl_worker_init(struct fl_worker *w, unsigned index, struct fl_engine *e,
+                               const struct fl_config *c, unsigned threads,
+                               struct fl_log_ring *ring);
 void fl_worker_done(struct fl_worker *w); /* after its thread has ended; closes what is open */
 /* Adopts the engine's newest snapshot and acknowledges it. Also what on_turn does. */
 void fl_worker_adopt(struct fl_worker *w);
@@ -66,7 +69,8 @@ static inline int64_t fl_worker_now_ms(const struct fl_worker *w)
 /* Relaxed add on a counter that only this thread writes. */
 static inline void fl_worker_count(_Atomic uint32_t *c, int32_t by)
 {
-    atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + (uint32_t)by, memory_order_relaxed);
+    atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + (uint32_t)by,
+                          memory_order_relaxed);
 }
 
 #endif

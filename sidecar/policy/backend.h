@@ -64,8 +64,14 @@ bool fl_backend_primary_usable(const struct fl_snap_backend *b, const struct fl_
  * probation verdict max_conns weight_zero read_only_backup route_quarantined; until_ms where known, else 0. */
 const char *fl_backend_why_not(const struct fl_snap_backend *b, const struct fl_snap_policy *p, uint32_t index, const struct fl_ask *ask, int64_t *ret_until_ms);
 
+/* Is a retry from one peer to another free of the retry budget? From one that is out by now, to one that answered this
+ * thread within the last second (behaviour.md section 3). */
+bool fl_backend_retry_is_free(const struct fl_snap_backend *b, const struct fl_snap_policy *p, uint32_t from, uint32_t to, int64_t now_ms, unsigned thread);
+
 /* The cause of "nobody left": the last failure of the first peer, as text for people; code and text are stable. */
 void fl_backend_cause(const struct fl_snap_backend *b, struct fl_cause *ret);
+/* The last counted failure of one peer (admin: last_cause); empty when there was none. */
+void fl_backend_peer_cause(const struct fl_peer *peer, struct fl_cause *ret);
 /* Cause of one attempt's failure: "connect to ADDRESS failed (Connection refused)". */
 void fl_backend_attempt_cause(enum fl_outcome o, int status, int os_errno, const char *address, struct fl_cause *ret);
 

@@ -89,7 +89,7 @@ static int compare_load(uint32_t in_flight_a, uint32_t weight_a, uint32_t in_fli
 
 static uint32_t in_flight_of(const struct fl_candidates *c, uint32_t position)
 {
-    return fl_peer_in_flight(peer_at(c, position)->peer, FL_THREADS_MAX);
+    return fl_peer_in_flight(peer_at(c, position)->peer, c->backend->budget.threads);
 }
 
 uint32_t fl_balancer_least_conn(const struct fl_candidates *c)

@@ -1,10 +1,9 @@
 #include "sidecar/policy/registry.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/list.h"
+#include "common/base/fmt.h"
 #include "common/base/smap.h"
 #include "sidecar/policy/peer.h"
 #include "sidecar/policy/snapshot.h"
@@ -114,7 +113,10 @@ static struct peer_entry *new_peer(const char *backend, const char *address)
         free(e);
         return NULL;
     }
-    (void)snprintf(e->key, key_size, "%s\n%s", backend, address);
+    struct fl_fmt key = fl_fmt_of(e->key, key_size);
+    fl_fmt_text(&key, backend);
+    fl_fmt_char(&key, '\n');
+    fl_fmt_text(&key, address);
     memcpy(e->peer.address, address, strlen(address) + 1);
     e->peer.addr = addr;
     fl_peer_health_init(&e->peer.health);

@@ -1,9 +1,11 @@
-/* reactor - one epoll turn after another: descriptors, deadlines, deferred tasks and one clock value per turn.
- * It knows nothing of connections. Chosen at link time: the real one, or tests/sim's scripted network with virtual time.
+/* reactor - one epoll turn after another: descriptors, deadlines, deferred tasks and one clock
+ * value per turn. It knows nothing of connections. Chosen at link time: the real one, or
+ * tests/sim's scripted network with virtual time.
  *
- * Life time: whatever holds a struct fl_io, fl_timer or fl_task may be freed only at the end of the turn in which it was
- * closed, removed or run (fl_reactor_later is the place), since one batch may hold several events for one object.
- * Everything is called from the reactor's own thread, except fl_reactor_wake and fl_reactor_stop. */
+ * Life time: whatever holds a struct fl_io, fl_timer or fl_task may be freed only at the end of the
+ * turn in which it was closed, removed or run (fl_reactor_later is the place), since one batch may
+ * hold several events for one object. Everything is called from the reactor's own thread, except
+ * fl_reactor_wake and fl_reactor_stop. */
 #ifndef FL_COMMON_IO_REACTOR_H
 #define FL_COMMON_IO_REACTOR_H
 
@@ -15,11 +17,12 @@
 
 struct fl_reactor;
 
-enum { /* events */
-    FL_IO_READ = 1,  /* bytes or EOF may be there */
-    FL_IO_WRITE = 2, /* room to write; also: a connect has ended */
-    FL_IO_HUP = 4,   /* the other side has finished sending (RDHUP) or the connection is gone (HUP) */
-    FL_IO_ERROR = 8, /* an error is pending: the next call on the fd returns it */
+enum {                  /* events */
+       FL_IO_READ = 1,  /* bytes or EOF may be there */
+       FL_IO_WRITE = 2, /* room to write; also: a connect has ended */
+       FL_IO_HUP =
+           4, /* the other side has finished sending (RDHUP) or the connection is gone (HUP) */
+       FL_IO_ERROR = 8, /* an error is pending: the next call on the fd returns it */
 };
 
 struct fl_io {
@@ -31,17 +34,21 @@ struct fl_io {
 FL_MUST_USE int fl_reactor_new(struct fl_reactor **ret);
 struct fl_reactor *fl_reactor_free(struct fl_reactor *r); /* accepts NULL, returns NULL */
 
-/* Registers once, edge-triggered, for IN|OUT|RDHUP; no further epoll_ctl for the life of the fd. 0 or -errno. */
+/* Registers once, edge-triggered, for IN|OUT|RDHUP; no further epoll_ctl for the life of the fd. 0
+ * or -errno. */
 FL_MUST_USE int fl_reactor_add(struct fl_reactor *r, struct fl_io *io, int fd);
-/* Level-triggered IN, for listeners and nested pollables; pause takes it out of the interest set without closing. */
+/* Level-triggered IN, for listeners and nested pollables; pause takes it out of the interest set
+ * without closing. */
 FL_MUST_USE int fl_reactor_add_level(struct fl_reactor *r, struct fl_io *io, int fd);
 void fl_reactor_pause(struct fl_reactor *r, struct fl_io *io, bool paused);
-/* Closes the fd and forgets it: later events of this batch do not reach io. Harmless when already closed. */
+/* Closes the fd and forgets it: later events of this batch do not reach io. Harmless when already
+ * closed. */
 void fl_reactor_close(struct fl_reactor *r, struct fl_io *io);
 /* As close, but hands the still open fd back, unregistered. */
 int fl_reactor_release(struct fl_reactor *r, struct fl_io *io);
 
-/* Deadlines: a coarse wheel (8 ms). Setting later than before, or off, is one store; the wheel looks again when it fires. */
+/* Deadlines: a coarse wheel (8 ms). Setting later than before, or off, is one store; the wheel
+ * looks again when it fires. */
 struct fl_timer {
     int64_t at_ms;   /* INT64_MAX: off */
     int64_t slot_ms; /* where the wheel holds it; 0 when not held */
@@ -50,7 +57,8 @@ struct fl_timer {
 };
 
 void fl_timer_init(struct fl_timer *t, void (*on_fire)(struct fl_timer *t));
-void fl_timer_set(struct fl_reactor *r, struct fl_timer *t, int64_t at_ms); /* never fires before at_ms */
+void fl_timer_set(struct fl_reactor *r, struct fl_timer *t,
+                  int64_t at_ms); /* never fires before at_ms */
 static inline void fl_timer_off(struct fl_timer *t)
 {
     t->at_ms = INT64_MAX;
@@ -67,19 +75,23 @@ static inline void fl_task_init(struct fl_task *t, void (*run)(struct fl_task *t
     fl_list_init(&t->node);
     t->run = run;
 }
-void fl_reactor_later(struct fl_reactor *r, struct fl_task *t); /* at the end of this turn; once, however often asked */
-void fl_reactor_soon(struct fl_reactor *r, struct fl_task *t);  /* in the next turn, which then does not sleep */
+void fl_reactor_later(struct fl_reactor *r,
+                      struct fl_task *t); /* at the end of this turn; once, however often asked */
+void fl_reactor_soon(struct fl_reactor *r,
+                     struct fl_task *t); /* in the next turn, which then does not sleep */
 
-/* Constant within a turn. ms and us are monotonic and start above 0; wall is for log lines and dates only. */
+/* Constant within a turn. ms and us are monotonic and start above 0; wall is for log lines and
+ * dates only. */
 int64_t fl_reactor_now_ms(const struct fl_reactor *r);
 int64_t fl_reactor_now_us(const struct fl_reactor *r);
 int64_t fl_reactor_wall_ms(const struct fl_reactor *r);
 
 /* Called at the top of every turn, after the clock was read; and after a wake. */
 void fl_reactor_on_turn(struct fl_reactor *r, void (*fn)(void *arg), void *arg);
-void fl_reactor_turn(struct fl_reactor *r, int64_t max_wait_ms); /* one turn; -1 = no limit of its own */
-void fl_reactor_run(struct fl_reactor *r);                       /* turns until stopped */
-void fl_reactor_stop(struct fl_reactor *r);                      /* any thread */
-void fl_reactor_wake(struct fl_reactor *r);                      /* any thread: makes a sleeping reactor turn */
+void fl_reactor_turn(struct fl_reactor *r,
+                     int64_t max_wait_ms);  /* one turn; -1 = no limit of its own */
+void fl_reactor_run(struct fl_reactor *r);  /* turns until stopped */
+void fl_reactor_stop(struct fl_reactor *r); /* any thread */
+void fl_reactor_wake(struct fl_reactor *r); /* any thread: makes a sleeping reactor turn */
 
 #endif

@@ -1,5 +1,5 @@
-/* sock - non-blocking sockets as values and -errno. The second half of the seam that tests/sim replaces.
- * No call blocks, logs or retries, except that EINTR is absorbed. */
+/* sock - non-blocking sockets as values and -errno. The second half of the seam that tests/sim
+ * replaces. No call blocks, logs or retries, except that EINTR is absorbed. */
 #ifndef FL_COMMON_IO_SOCK_H
 #define FL_COMMON_IO_SOCK_H
 
@@ -10,23 +10,27 @@
 #include "common/base/addr.h"
 #include "common/base/check.h"
 
-/* Bound and listening, or -errno. [::] is dual-stack, and 0.0.0.0 on a kernel without IPv6; a stale unix socket file is
- * replaced. Options that accepted sockets inherit (NODELAY, keepalive, NOTSENT_LOWAT 128 KiB) are set here. */
+/* Bound and listening, or -errno. [::] is dual-stack, and 0.0.0.0 on a kernel without IPv6; a stale
+ * unix socket file is replaced. Options that accepted sockets inherit (NODELAY, keepalive,
+ * NOTSENT_LOWAT 128 KiB) are set here. */
 FL_MUST_USE int fl_sock_listen(const struct fl_addr *at, int backlog, int *ret_fd);
 /* The bound address (port 0 resolved). */
 int fl_sock_local(int fd, struct fl_addr *ret);
-/* One waiting connection: fd >= 0, or -EAGAIN, -EMFILE, -ENFILE, -ECONNABORTED … ret_peer may be NULL. */
+/* One waiting connection: fd >= 0, or -EAGAIN, -EMFILE, -ENFILE, -ECONNABORTED … ret_peer may be
+ * NULL. */
 FL_MUST_USE int fl_sock_accept(int listen_fd, struct fl_addr *ret_peer);
-/* 0: under way or done (writability tells, the first send returns the error); else -errno and no fd.
- * user_timeout_ms: TCP_USER_TIMEOUT, 0 = none. */
+/* 0: under way or done (writability tells, the first send returns the error); else -errno and no
+ * fd. user_timeout_ms: TCP_USER_TIMEOUT, 0 = none. */
 FL_MUST_USE int fl_sock_connect(const struct fl_addr *to, int user_timeout_ms, int *ret_fd);
 int fl_sock_error(int fd); /* SO_ERROR as -errno, 0 when none; clears it */
 
-ssize_t fl_sock_recv(int fd, void *into, size_t n);                         /* > 0, 0 = EOF, -EAGAIN, -errno */
-ssize_t fl_sock_sendv(int fd, const struct iovec *iov, int count, bool more); /* bytes taken by the kernel, or -errno */
+ssize_t fl_sock_recv(int fd, void *into, size_t n); /* > 0, 0 = EOF, -EAGAIN, -errno */
+ssize_t fl_sock_sendv(int fd, const struct iovec *iov, int count,
+                      bool more);    /* bytes taken by the kernel, or -errno */
 void fl_sock_finish(int fd);         /* shutdown(WR): FIN after what was sent */
 void fl_sock_reset_on_close(int fd); /* the next close sends RST */
 void fl_sock_close(int fd);          /* of a socket that no reactor holds */
-bool fl_errno_is_local(int err);     /* EMFILE ENFILE EADDRNOTAVAIL ENOBUFS ENOMEM (positive): our exhaustion, not the peer's */
+bool fl_errno_is_local(int err);     /* EMFILE ENFILE EADDRNOTAVAIL ENOBUFS ENOMEM (positive): our
+                                        exhaustion, not the peer's */
 
 #endif

@@ -382,6 +382,7 @@ static void print_result(double seconds)
            (unsigned long long)tally.bytes, (unsigned long long)tally.connects, seconds,
            seconds > 0 ? (double)tally.answers / seconds : 0, mean, quantile_us(0.5),
            quantile_us(0.9), quantile_us(0.99), quantile_us(0.999), quantile_us(1.0));
+    (void)fflush(stdout);
 }
 
 static void warm_up(void)
@@ -426,5 +427,8 @@ int main(int argc, char **argv)
     int64_t start_ns = fl_kit_now_ns();
     run(&p);
     print_result((double)(fl_kit_now_ns() - start_ns) / 1e9);
+    while (opt.pause &&
+           getchar() != EOF) { /* whoever counts is done before the connections close */
+    }
     return 0;
 }

@@ -40,12 +40,23 @@ def memory_kib(pids: list[int]) -> dict[str, int]:
     return total
 
 
-def tcp_memory_kib() -> int:
-    """Pages of socket buffers of the whole machine, as KiB."""
-    for line in Path("/proc/net/sockstat").read_text().splitlines():
-        if line.startswith("TCP:"):
-            return int(line.split()[-1]) * os.sysconf("SC_PAGE_SIZE") // 1024
-    return 0
+def socket_bytes(pids: list[int]) -> int:
+    """Bytes that wait in the TCP sockets of the processes: not yet read, or not yet acknowledged by the other side."""
+    inodes = set()
+    for pid in pids:
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            try:
+                target = os.readlink(f"/proc/{pid}/fd/{name}")
+            except OSError:
+                continue
+            if target.startswith("socket:["):
+                inodes.add(target[8:-1])
+    total = 0
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[9] in inodes and fields[3] != "0A":  # 0A: a listener, whose queue counts connections
+            total += sum(int(part, 16) for part in fields[4].split(":"))
+    return total
 
 
 def thread_count(pids: list[int]) -> int:
@@ -83,9 +94,8 @@ class Load:
         self.process.stdin.flush()
 
     def result(self) -> dict:
+        """When all requests are done; the connections are still open, until the end of the with block."""
         line = self.process.stdout.readline()
-        self.process.stdin.close()
-        self.process.wait()
         if not line:
             raise RuntimeError("bench-load gave no result: " + self.process.stderr.read().strip())
         return json.loads(line)
@@ -93,15 +103,16 @@ class Load:
     def __enter__(self) -> Load:
         return self
 
-    def __exit__(self, *_exc) -> None:
-        if self.process.poll() is None:
+    def __exit__(self, failure, *_exc) -> None:
+        if failure is not None:
             self.process.kill()
-            self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
-            try:
-                stream.close()
-            except OSError:
-                pass
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass
+        self.process.wait()
+        self.process.stdout.close()
+        self.process.stderr.close()
 
 
 def measure(program: Path, proxy: Running, arguments: list[str], cpu: int | None) -> Block:
@@ -139,16 +150,15 @@ def measure_idle(program: Path, proxy: Running, connections: int, cpu: int | Non
 def measure_slow(program: Path, proxy: Running, arguments: list[str], cpu: int | None) -> dict:
     """The most memory while slow readers hold large answers."""
     pids = proxy.pids()
-    peak = {"private_dirty_kib": 0, "tcp_kib": 0}
+    peak = {"private_dirty_kib": 0, "socket_kib": 0}
     over = threading.Event()
 
     def sample() -> None:
         while not over.is_set():
             peak["private_dirty_kib"] = max(peak["private_dirty_kib"], memory_kib(pids)["Private_Dirty"])
-            peak["tcp_kib"] = max(peak["tcp_kib"], tcp_memory_kib())
+            peak["socket_kib"] = max(peak["socket_kib"], socket_bytes(pids) // 1024)
             over.wait(0.1)
 
-    start_tcp = tcp_memory_kib()
     with Load(program, proxy.port, arguments, cpu) as load:
         before = cpu_ns(pids)
         sampler = threading.Thread(target=sample)
@@ -162,7 +172,6 @@ def measure_slow(program: Path, proxy: Running, arguments: list[str], cpu: int |
         spent = cpu_ns(pids) - before
     faults = {k: v for k, v in result["faults"].items() if v}
     return {
-        "private_dirty_kib": peak["private_dirty_kib"], "tcp_kib": peak["tcp_kib"] - start_tcp,
-        "cpu_us_per_mib": spent / 1000 / max(1, result["bytes"] / (1 << 20)), "mib": result["bytes"] / (1 << 20),
+        **peak, "cpu_us_per_mib": spent / 1000 / max(1, result["bytes"] / (1 << 20)), "mib": result["bytes"] / (1 << 20),
         "faults": faults,
     }

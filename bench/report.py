@@ -103,10 +103,10 @@ def idle_table(seen: dict[str, dict], connections: int) -> str:
 
 
 def slow_table(seen: dict[str, dict]) -> str:
-    lines = [[name, number(s["private_dirty_kib"]), number(s["tcp_kib"]), number(s["mib"]),
+    lines = [[name, number(s["private_dirty_kib"]), number(s["socket_kib"]), number(s["mib"]),
               number(s["cpu_us_per_mib"]), " ".join(f"{k}:{v}" for k, v in s["faults"].items()) or "none"]
              for name, s in seen.items()]
-    head = ["proxy", "peak private dirty KiB", "kernel socket buffers of the machine, peak KiB above start",
+    head = ["proxy", "peak private dirty KiB", "peak KiB waiting in its sockets",
             "MiB delivered", "CPU µs/MiB", "faults"]
     return table(head, lines)
 

@@ -35,6 +35,9 @@ FL_MUST_USE int fl_log_writer_new(struct fl_log_writer **ret, int stdout_fd, int
 struct fl_log_ring *fl_log_ring_new(struct fl_log_writer *w,
                                     size_t bytes); /* before start; NULL = no memory */
 FL_MUST_USE int fl_log_writer_start(struct fl_log_writer *w);
+/* Instead of start, for tests that want their lines now: formats and writes what is there, in the
+ * calling thread. */
+void fl_log_writer_drain(struct fl_log_writer *w);
 void fl_log_writer_stop(struct fl_log_writer *w); /* accepts NULL; drains the rings for at most 1 s,
                                                      joins, frees rings and writer */
 uint64_t fl_log_dropped(const struct fl_log_writer *w); /* over all rings; any thread */

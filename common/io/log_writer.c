@@ -210,6 +210,13 @@ static struct round drain(struct fl_log_writer *w, int64_t now)
     return round;
 }
 
+void fl_log_writer_drain(struct fl_log_writer *w)
+{
+    FL_MUST(!w->running);
+    while (drain(w, now_ms()).more) {
+    }
+}
+
 static bool is_idle(struct fl_log_writer *w)
 {
     for (struct fl_log_ring *ring = w->rings; ring != NULL; ring = ring->next) {

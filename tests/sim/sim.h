@@ -83,6 +83,10 @@ enum sim_why sim_run_for(struct sim_world *w, int64_t ms);
 enum sim_why sim_run_while(struct sim_world *w, bool (*done)(void *arg), void *arg,
                            int64_t until_ms);
 
+/* After threads were started: waits (really) until so many are parked in fl_reactor_run, so that
+ * what they do before it is done. Nothing of the world may be used between the start and this. */
+void sim_wait_parked(struct sim_world *w, unsigned threads);
+
 /* Calls fn once at a virtual time. */
 void sim_at(struct sim_world *w, int64_t at_ms, void (*fn)(void *arg), void *arg);
 

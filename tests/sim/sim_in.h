@@ -7,6 +7,7 @@
 #ifndef FL_TESTS_SIM_SIM_IN_H
 #define FL_TESTS_SIM_SIM_IN_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "common/base/list.h"
@@ -120,6 +121,7 @@ struct fl_reactor {
     void *on_turn_arg;
     _Atomic bool waking, stopping;
     bool turning;
+    bool parked; /* a thread of its own waits in fl_reactor_run; under world.lock */
     uint64_t turns;
     int count;
     struct sim_event_hit batch[SIM_BATCH];
@@ -150,6 +152,10 @@ struct sim_route { /* the path to an address */
 };
 
 struct sim_world {
+    pthread_t thread;
+    pthread_mutex_t lock; /* parked threads only */
+    pthread_cond_t parking;
+    unsigned parked;
     int64_t now_us, wall_offset_us, turn_us;
     bool shuffle, in_step;
     struct fl_rng rng;

@@ -244,6 +244,9 @@ int64_t sim_reactor_next_us(struct fl_reactor *r)
 
 bool sim_reactor_ready(struct fl_reactor *r)
 {
+    if (r->stopping) {
+        return false; /* its loop would have ended */
+    }
     if (r->count == 0) {
         harvest(r);
     }
@@ -320,8 +323,36 @@ void fl_reactor_turn(struct fl_reactor *r, int64_t max_wait_ms)
     sim_reactor_turn(r);
 }
 
+static void park(struct fl_reactor *r)
+{
+    struct sim_world *w = r->world;
+    pthread_mutex_lock(&w->lock);
+    r->parked = true;
+    w->parked++;
+    pthread_cond_broadcast(&w->parking);
+    while (!r->stopping) {
+        pthread_cond_wait(&w->parking, &w->lock);
+    }
+    r->parked = false;
+    w->parked--;
+    pthread_mutex_unlock(&w->lock);
+}
+
+void sim_wait_parked(struct sim_world *w, unsigned threads)
+{
+    pthread_mutex_lock(&w->lock);
+    while (w->parked < threads) {
+        pthread_cond_wait(&w->parking, &w->lock);
+    }
+    pthread_mutex_unlock(&w->lock);
+}
+
 void fl_reactor_run(struct fl_reactor *r)
 {
+    if (!pthread_equal(pthread_self(), r->world->thread)) {
+        park(r);
+        return;
+    }
     while (!atomic_exchange(&r->stopping, false)) {
         fl_reactor_turn(r, -1);
     }
@@ -329,8 +360,12 @@ void fl_reactor_run(struct fl_reactor *r)
 
 void fl_reactor_stop(struct fl_reactor *r)
 {
+    struct sim_world *w = r->world;
+    pthread_mutex_lock(&w->lock);
     r->stopping = true;
     r->waking = true;
+    pthread_cond_broadcast(&w->parking);
+    pthread_mutex_unlock(&w->lock);
 }
 
 void fl_reactor_wake(struct fl_reactor *r)

@@ -20,6 +20,9 @@ struct sim_world *sim_new(uint64_t seed)
 {
     FL_MUST(sim_current == NULL);
     struct sim_world *w = sim_alloc(sizeof(*w));
+    w->thread = pthread_self();
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->parking, NULL);
     w->now_us = (int64_t)SIM_START_MS * 1000;
     w->wall_offset_us = INT64_C(1796013750000000) - w->now_us;
     w->turn_us = 10;
@@ -216,6 +219,7 @@ static int64_t next_us(struct sim_world *w)
 bool sim_step(struct sim_world *w, int64_t limit_us, bool *idle)
 {
     FL_MUST(!w->in_step); /* a callback must not run the world */
+    FL_MUST(pthread_equal(pthread_self(), w->thread));
     *idle = false;
     if (w->now_us >= limit_us) {
         return false;
@@ -246,7 +250,7 @@ static bool stopped(struct sim_world *w)
     bool any = false;
     fl_list_each (n, &w->reactors) {
         struct fl_reactor *r = fl_container_of(n, struct fl_reactor, node);
-        if (atomic_exchange(&r->stopping, false)) {
+        if (!r->parked && atomic_exchange(&r->stopping, false)) {
             any = true;
         }
     }
@@ -388,6 +392,9 @@ unsigned sim_free(struct sim_world *w)
         free(w->files[i]);
     }
     free(w->files);
+    FL_MUST(w->parked == 0);
+    pthread_cond_destroy(&w->parking);
+    pthread_mutex_destroy(&w->lock);
     free(w);
     sim_current = NULL;
     return leaks;

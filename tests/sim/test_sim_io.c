@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -511,6 +512,63 @@ static void test_time(void **state)
     assert_int_equal(calls, 5);
 }
 
+/* --- threads of the code under test --- */
+
+struct worker {
+    struct fl_reactor *r;
+    struct relay relay;
+    pthread_t thread;
+    int turns;
+};
+
+static void *worker_main(void *arg)
+{
+    struct worker *k = arg;
+    fl_reactor_on_turn(k->r, count_call, &k->turns);
+    fl_reactor_run(k->r);
+    return NULL;
+}
+
+/* Two data threads with a listener each: they are parked, and their turns are made here. */
+static void test_parked_threads(void **state)
+{
+    (void)state;
+    struct worker k[2];
+    struct note origin[2] = {{.len = 0}}, client[2] = {{.len = 0}};
+    static const char *const front[2] = {"127.0.0.1:9001", "127.0.0.1:9002"};
+    static const char *const back[2] = {"10.0.0.1:1", "10.0.0.1:2"};
+    for (int i = 0; i < 2; i++) {
+        k[i] = (struct worker){.turns = 0};
+        assert_int_equal(fl_reactor_new(&k[i].r), 0);
+        sim_listen(w, back[i], &noter, &origin[i]);
+        relay_open(&k[i].relay, k[i].r, addr(front[i]), addr(back[i]));
+        assert_int_equal(pthread_create(&k[i].thread, NULL, worker_main, &k[i]), 0);
+    }
+    sim_wait_parked(w, 2);
+    for (int i = 0; i < 2; i++) {
+        sim_dial(w, CLIENT, front[i], NULL, &noter, &client[i]);
+    }
+    sim_run_for(w, 10);
+    for (int i = 0; i < 2; i++) {
+        sim_send_text(client[i].c, front[i]);
+        sim_finish(client[i].c);
+    }
+    sim_run_for(w, 10);
+    for (int i = 0; i < 2; i++) {
+        assert_string_equal(origin[i].text, front[i]);
+        sim_finish(origin[i].c);
+        assert_in_range(k[i].turns, 2, 20);
+    }
+    sim_run_for(w, 10);
+    for (int i = 0; i < 2; i++) {
+        fl_reactor_stop(k[i].r);
+        pthread_join(k[i].thread, NULL);
+        relay_close(&k[i].relay);
+        fl_reactor_free(k[i].r);
+        assert_int_equal(client[i].closes, 1);
+    }
+}
+
 /* --- what it finds --- */
 
 static void test_finds_leaks(void **state)
@@ -777,6 +835,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_cut_cable, setup, teardown),
         cmocka_unit_test_setup_teardown(test_scripted_clients, setup, teardown),
         cmocka_unit_test_setup_teardown(test_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_parked_threads, setup, teardown),
         cmocka_unit_test(test_finds_leaks),
         cmocka_unit_test_setup_teardown(test_finds_stuck, setup, teardown),
         cmocka_unit_test_setup_teardown(test_faults, setup, teardown),

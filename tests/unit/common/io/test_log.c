@@ -536,6 +536,25 @@ static void test_other_kinds(void **state)
     fl_log_writer_stop(NULL);
 }
 
+/* Without the thread, as a simulation wants it: the watcher has the lines when drain returns. */
+static void test_drain_by_hand(void **state)
+{
+    (void)state;
+    struct fl_log_writer *w;
+    uint32_t watched[2] = {0, 0};
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    assert_int_equal(fl_log_writer_new(&w, null, null), 0);
+    struct fl_log_ring *ring = fl_log_ring_new(w, 4096);
+    fl_log_writer_watch(w, watch_line, watched);
+    for (uint32_t n = 1; n <= 1000; n++) {
+        assert_true(log_access(ring, n % 2 ? FL_LOG_STDOUT : FL_LOG_STDERR, n, 0));
+        fl_log_writer_drain(w);
+        assert_int_equal(watched[0] + watched[1], n);
+    }
+    fl_log_writer_stop(w);
+    close(null);
+}
+
 /* stdout and stderr on one pipe: lines of both, none inside another. */
 static void test_one_pipe_for_both(void **state)
 {
@@ -658,6 +677,7 @@ int main(void)
         cmocka_unit_test(test_stop_with_stuck_stdout),
         cmocka_unit_test(test_closed_stdout),
         cmocka_unit_test(test_other_kinds),
+        cmocka_unit_test(test_drain_by_hand),
         cmocka_unit_test(test_one_pipe_for_both),
         cmocka_unit_test(test_ways_of_writing),
         cmocka_unit_test(test_terminal),

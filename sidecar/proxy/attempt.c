@@ -19,6 +19,7 @@ enum {
     STALE_WITHIN_MS = 1000,
     FRESH_ENOUGH_MS = 1000,
     PEEK_BYTES = 4096,
+    EXPECT_MS = 1000, /* the backend's silence after which we send the 100 ourselves */
 };
 
 static struct fl_attempt_record *record_of(struct fl_exchange *x)
@@ -142,6 +143,7 @@ enum fl_attempt_step fl_attempt_begin(struct fl_exchange *x, const struct fl_pic
     begin_record(x, peer);
     fl_replay_rewind(x);
     x->expect_pending = x->expect_pending && x->body.body_bytes == 0;
+    x->expect_until_ms = 0;
     if (x->backend->conf->tls.on) { /* never in clear to a backend that wants TLS */
         return fl_attempt_fail(x, FL_OUTCOME_TLS_FAILED, EPROTONOSUPPORT);
     }
@@ -226,6 +228,9 @@ bool fl_attempt_send(struct fl_exchange *x)
         if ((size_t)sent < asked) {
             a->up->writable = false;
         }
+    }
+    if (x->expect_pending && a->out.left == 0 && x->expect_until_ms == 0) {
+        x->expect_until_ms = fl_worker_now_ms(x->worker) + EXPECT_MS;
     }
     if (!a->fully_sent && a->out.left == 0 && r->unsent_bytes == 0 && r->complete) {
         a->fully_sent = true;

@@ -212,8 +212,8 @@ static enum fl_x_state failed(struct fl_exchange *x)
     }
     describe(x, o);
     want_probe(x, o);
-    settle(x, o, 0);
     fl_events_attempt_failed(x);
+    settle(x, o, 0);
     if (is_client_end(o)) {
         return client_ended(x, o);
     }

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from proxies import Running, pinned
 
+RESULT_SECONDS = 60  # the longest block takes a few
+
 
 def cpu_ns(pids: list[int]) -> int:
     """utime + stime of all threads, in ns: the kernel's CPU clock of a process is the sum that /proc/PID/stat shows
@@ -95,9 +97,13 @@ class Load:
 
     def result(self) -> dict:
         """When all requests are done; the connections are still open, until the end of the with block."""
+        watchdog = threading.Timer(RESULT_SECONDS, self.process.kill)
+        watchdog.start()
         line = self.process.stdout.readline()
+        watchdog.cancel()
         if not line:
-            raise RuntimeError("bench-load gave no result: " + self.process.stderr.read().strip())
+            complaint = self.process.stderr.read().strip() or f"nothing within {RESULT_SECONDS} s; is its build up to date?"
+            raise RuntimeError("bench-load gave no result: " + complaint)
         return json.loads(line)
 
     def __enter__(self) -> Load:

@@ -174,6 +174,21 @@ def pinned(command: list[str], cpu: int | None) -> list[str]:
     return command if cpu is None else ["taskset", "-c", str(cpu), *command]
 
 
+def is_free(port: int) -> bool:
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            s.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def first_free(start: int, step: int = 100) -> int:
+    """The first of start, start + step, … whose port nobody uses: another run may be under way."""
+    return next(port for port in range(start, start + 20 * step, step) if is_free(port))
+
+
 class Running:
     """A started process with its children; ends with the block it is used in."""
 
@@ -182,6 +197,8 @@ class Running:
         self.port = port
         self.directory = directory
         self.command = command
+        if not is_free(port):  # else we would measure whoever has it
+            raise RuntimeError(f"{name}: port {port} is taken")
         with open(directory / "stdout", "wb") as out, open(directory / "stderr", "wb") as err:
             self.process = subprocess.Popen(
                 pinned(command, cpu), stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=directory,

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import measure  # noqa: E402
 import report  # noqa: E402
-from proxies import Proxy, Running, Setting, all_proxies, start  # noqa: E402
+from proxies import Proxy, Running, Setting, all_proxies, first_free, start  # noqa: E402
 from scenarios import IDLE_CONNECTIONS, SCENARIOS, SLOW_ARGUMENTS, Scenario  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
@@ -167,12 +167,13 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="write every block to this file")
     parser.add_argument("--check", action="store_true", help="exit 1 when a bar is missed or not measured")
     parser.add_argument("--build", type=Path, default=HERE.parent / "build" / "release", help="build directory")
-    parser.add_argument("--port", type=int, default=19100, help="first of the loopback ports")
+    parser.add_argument("--port", type=int, help="first of the loopback ports (default: free ones from 19100)")
     parser.add_argument("--pin", choices=PINS, default="split", help="split: the proxy alone on CPU 1, load and origin on "
                         "CPU 0; shared: all on CPU 1, which spares the interrupts that wake another processor")
     options = parser.parse_args()
     options.rounds = options.rounds or (2 if options.quick else 6)
     options.build = options.build.resolve()
+    options.port = options.port or first_free(19100)
     return options
 
 

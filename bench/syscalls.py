@@ -23,7 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from measure import Load  # noqa: E402
-from proxies import Proxy, Running, Setting, all_proxies, start  # noqa: E402
+from proxies import Proxy, Running, Setting, all_proxies, first_free, start  # noqa: E402
 from report import table  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
@@ -172,9 +172,10 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--check", action="store_true", help="exit 1 unless fairlead needs 4.00 data calls, no epoll_ctl, "
                         "no other call and no allocation")
     parser.add_argument("--build", type=Path, default=HERE.parent / "build" / "release", help="build directory")
-    parser.add_argument("--port", type=int, default=19300, help="first of the loopback ports")
+    parser.add_argument("--port", type=int, help="first of the loopback ports (default: free ones from 19100)")
     options = parser.parse_args()
     options.build = options.build.resolve()
+    options.port = options.port or first_free(19100)
     return options
 
 

@@ -1,5 +1,14 @@
 /* route - from the request target and Host to a policy (contract.md sections 3, 4). The target itself is never changed;
- * matching is done on a percent-decoded copy. Pure. */
+ * matching is done on a percent-decoded copy. Pure.
+ *
+ * Which reading of the path counts is decided by the protocol of the route's own backend (a path's backend does not matter):
+ * - The raw first segment (after exactly one "/", decoded after the split) is looked up first: the route of that name, for
+ *   an empty one "/", else "*". When that route is an s3 one (or invalid) it is taken and nothing is collapsed: "//", "."
+ *   and ".." are parts of keys.
+ * - Otherwise the path is decoded and resolved as nginx does ("%2F" is "/", "//" one "/", "." and ".." gone; above the root
+ *   or "%00" or "%zz" is 400), and its first segment is looked up among the http routes alone, then http "/" and "*".
+ * `paths` of a named route see what follows the bucket ("/" at least); those of "*" and "/" the whole path, which on s3
+ * routes is "/bucket/key" also when the bucket stands in Host. Exact ones win, then the longest prefix. */
 #ifndef FL_SIDECAR_POLICY_ROUTE_H
 #define FL_SIDECAR_POLICY_ROUTE_H
 

@@ -3,58 +3,57 @@
 #include "common/http1/headers.h"
 #include "common/http1/scan.h"
 
-/* Why a name did not end at its colon; p is where it stopped. */
-static enum fl_http_error name_error(const char *name, const char *p, const char *end)
+/* Why the name of a line did not end at its colon; p is where it stopped. */
+static enum fl_http_error name_error(const char *name, const char *p, const char *line_end)
 {
-    if (*p == ' ' || *p == '\t') {
-        if (p == name) {
-            return FL_HTTP_ERR_FIELD_FOLD;
-        }
-        while (p < end && (*p == ' ' || *p == '\t')) {
-            p++;
-        }
-        return p < end && *p == ':' ? FL_HTTP_ERR_FIELD_SPACE : FL_HTTP_ERR_FIELD_NAME;
+    if (p == line_end) {
+        return p == name ? FL_HTTP_ERR_FIELD_NAME : FL_HTTP_ERR_FIELD_COLON;
     }
-    return *p == '\r' && p > name ? FL_HTTP_ERR_FIELD_COLON : FL_HTTP_ERR_FIELD_NAME;
+    if (*p != ' ' && *p != '\t') {
+        return FL_HTTP_ERR_FIELD_NAME;
+    }
+    if (p == name) {
+        return FL_HTTP_ERR_FIELD_FOLD;
+    }
+    struct fl_span rest = fl_span_trim((struct fl_span){p, (size_t)(line_end - p)});
+    return rest.len > 0 && rest.ptr[0] == ':' ? FL_HTTP_ERR_FIELD_SPACE : FL_HTTP_ERR_FIELD_NAME;
 }
 
-static enum fl_http_error parse_value(const char **at, const char *end, struct fl_span *ret)
+/* Finds the CRLF of the line at p; the final one of the head stops the scan before end. */
+static enum fl_http_error find_line_end(const char *p, const char *end, const char **ret)
 {
-    const char *p = *at;
-    while (*p == ' ' || *p == '\t') { /* the CRLF of this line stops it */
+    while (*(p = fl_scan_control(p, end)) == '\t') {
         p++;
     }
-    const char *start = p;
-    while (*(p = fl_scan_control(p, end)) == '\t') { /* the final CRLF stops it before end */
-        p++;
+    *ret = p;
+    if (FL_LIKELY(p[0] == '\r' && p[1] == '\n')) {
+        return FL_HTTP_ERR_NONE;
     }
-    if (*p != '\r') {
-        return *p == '\n' ? FL_HTTP_ERR_BARE_LF : FL_HTTP_ERR_FIELD_VALUE;
-    }
-    if (p[1] != '\n') {
-        return FL_HTTP_ERR_BARE_CR;
-    }
-    *at = p + 2;
-    while (p > start && (p[-1] == ' ' || p[-1] == '\t')) {
-        p--;
-    }
-    *ret = (struct fl_span){start, (size_t)(p - start)};
-    return FL_HTTP_ERR_NONE;
+    return *p == '\r'   ? FL_HTTP_ERR_BARE_CR
+           : *p == '\n' ? FL_HTTP_ERR_BARE_LF
+                        : FL_HTTP_ERR_FIELD_VALUE;
 }
 
+/* The end of the line does not depend on the name, so the processor looks for both at once. */
 static enum fl_http_error parse_line(const char *buf, const char **at, const char *end,
                                      bool spaced_ok, struct fl_http_field *f)
 {
-    const char *name = *at;
-    const char *p = fl_scan_token(name, end);
-    size_t name_len = (size_t)(p - name);
+    const char *name = *at, *line_end;
+    enum fl_http_error error = find_line_end(name, end, &line_end);
+    if (error != FL_HTTP_ERR_NONE) {
+        return error;
+    }
+    const char *p = fl_scan_token(name, end); /* CR stops it, if nothing else */
+    const size_t name_len = (size_t)(p - name);
     uint8_t spaced = 0;
     if (FL_UNLIKELY(*p != ':' || name_len == 0)) {
-        enum fl_http_error error = name_error(name, p, end);
+        error = name_error(name, p, line_end);
         if (error != FL_HTTP_ERR_FIELD_SPACE || !spaced_ok) {
             return error;
         }
-        p += strspn(p, " \t"); /* stopped by the colon that name_error has seen */
+        while (*p != ':') {
+            p++;
+        }
         spaced = FL_FIELD_SPACED;
     }
     enum fl_http_id id = fl_field_id_of((struct fl_span){name, name_len});
@@ -63,11 +62,7 @@ static enum fl_http_error parse_line(const char *buf, const char **at, const cha
         return FL_HTTP_ERR_FIELD_SPACE; /* two readers may disagree about the framing */
     }
     p++;
-    struct fl_span value;
-    enum fl_http_error error = parse_value(&p, end, &value);
-    if (error != FL_HTTP_ERR_NONE) {
-        return error;
-    }
+    struct fl_span value = fl_span_trim((struct fl_span){p, (size_t)(line_end - p)});
     *f = (struct fl_http_field){
         .name_off = (uint16_t)(name - buf),
         .name_len = (uint16_t)name_len,
@@ -76,7 +71,7 @@ static enum fl_http_error parse_line(const char *buf, const char **at, const cha
         .id = (uint8_t)id,
         .flags = flags | spaced,
     };
-    *at = p;
+    *at = line_end + 2;
     return FL_HTTP_ERR_NONE;
 }
 

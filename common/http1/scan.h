@@ -123,14 +123,13 @@ static inline void fl_scan_16(const char *p, unsigned at, struct fl_scan_masks *
 
 /* Skips whole blocks at p that hold no end of a head and nothing a careful reader would object to:
  * no control bytes but CR LF pairs, no two pairs in a row. One pass without a branch per line; base
- * is where the start line begins, so that the two bytes before p can be looked at. */
+ * is where the start line begins: before p[-1] there may be nothing. */
 static inline const char *fl_scan_clean_blocks(const char *base, const char *p, const char *end)
 {
 #ifdef __SSE2__
-    uint64_t cr_before = 0; /* was the byte before this block a CR, were the two before it LF? */
-    uint64_t lf_before = 0;
-    lf_before |= p - base >= 1 && p[-1] == '\n' ? 2u : 0u;
-    lf_before |= p - base >= 2 && p[-2] == '\n' ? 1u : 0u;
+    /* Was the byte before this block a CR, were the two before it LF? p never follows a lone CR. */
+    uint64_t cr_before = 0;
+    uint64_t lf_before = p > base && p[-1] == '\n' ? 2 : 0;
     for (; end - p >= 64; p += 64) {
         struct fl_scan_masks m = {0, 0, 0};
         fl_scan_16(p, 0, &m); /* by hand: unrolled it is twice as fast */

@@ -219,6 +219,27 @@ static void overhead_limit(void **state)
     free(in);
 }
 
+/* The same limit where an extension alone reaches it. */
+static void extension_limit(void **state)
+{
+    char *in = malloc(2 * FL_BODY_OVERHEAD_MAX);
+    (void)state;
+    assert_non_null(in);
+    for (size_t over = 0; over < 2; over++) {
+        struct fl_fmt t = fl_fmt_of(in, 2 * FL_BODY_OVERHEAD_MAX);
+        fl_fmt_text(&t, "0;");
+        memset(in + t.len, 'a', FL_BODY_OVERHEAD_MAX - 1 + over);
+        t.len += FL_BODY_OVERHEAD_MAX - 1 + over;
+        fl_fmt_text(&t, "\r\n\r\n");
+        struct fl_body_frame f;
+        fl_body_frame_init(&f, FL_FRAMING_CHUNKED, 0, LIMIT);
+        struct outcome o = feed(f, in, t.len, 999);
+        assert_int_equal(o.last, over ? FL_BODY_ERROR : FL_BODY_END);
+        assert_int_equal(o.error, over ? FL_HTTP_ERR_CHUNK_OVERHEAD : FL_HTTP_ERR_NONE);
+    }
+    free(in);
+}
+
 static void trailer_limits(void **state)
 {
     static char in[3 * FL_BODY_TRAILER_LINE_MAX];
@@ -317,11 +338,11 @@ static void chunk_heads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_chunks),    cmocka_unit_test(bad_chunks),
-        cmocka_unit_test(truncation),     cmocka_unit_test(size_limit),
-        cmocka_unit_test(overhead_limit), cmocka_unit_test(trailer_limits),
-        cmocka_unit_test(with_length),    cmocka_unit_test(none_and_until_close),
-        cmocka_unit_test(chunk_heads),
+        cmocka_unit_test(good_chunks),          cmocka_unit_test(bad_chunks),
+        cmocka_unit_test(truncation),           cmocka_unit_test(size_limit),
+        cmocka_unit_test(overhead_limit),       cmocka_unit_test(extension_limit),
+        cmocka_unit_test(trailer_limits),       cmocka_unit_test(with_length),
+        cmocka_unit_test(none_and_until_close), cmocka_unit_test(chunk_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -464,6 +464,59 @@ static void end_agrees_with_the_slow_way(void **state)
     }
 }
 
+/* The end at every place of a block, with enough behind it to be skipped over, from every resume.
+ */
+static void end_at_every_place(void **state)
+{
+    char raw[512];
+    (void)state;
+    for (int pad = 0; pad < 140; pad++) {
+        struct fl_fmt f = fl_fmt_of(raw, sizeof(raw));
+        fl_fmt_printf(&f, "GET /%0*d HTTP/1.1\r\n\r\n", pad, 0);
+        size_t want = f.len;
+        fl_fmt_printf(&f, "%0*d", 200, 0);
+        for (size_t have = 0; have < want; have++) {
+            size_t scan = 0;
+            assert_int_equal(fl_head_end(raw, have, &scan), 0);
+            assert_int_equal(fl_head_end(raw, f.len, &scan), want);
+        }
+    }
+}
+
+/* The parser does not lean on fl_head_end for what is wrong with a line. */
+static void parser_alone(void **state)
+{
+    static const struct {
+        const char *raw;
+        enum fl_http_error error;
+    } cases[] = {
+        {REQ("X: a\rb\r\n"), FL_HTTP_ERR_BARE_CR},
+        {REQ("X: a\nb\r\n"), FL_HTTP_ERR_BARE_LF},
+        {REQ("X: a\x01\r\n"), FL_HTTP_ERR_FIELD_VALUE},
+        {REQ("X\n: a\r\n"), FL_HTTP_ERR_BARE_LF},
+        {REQ("X\r: a\r\n"), FL_HTTP_ERR_BARE_CR},
+        {"GET / HTTP/1.1\nHost: h\r\n\r\n", FL_HTTP_ERR_START_LINE},
+        {"GET / HTTP/1.1\rHost: h\r\n\r\n", FL_HTTP_ERR_START_LINE},
+        {"GET /\n HTTP/1.1\r\nHost: h\r\n\r\n", FL_HTTP_ERR_TARGET},
+        {"GET / HTTP/1.1\r\n\rHost: h\r\n\r\n", FL_HTTP_ERR_BARE_CR},
+    };
+    (void)state;
+    for (size_t i = 0; i < FL_COUNTOF(cases); i++) {
+        assert_int_equal(fl_request_parse(cases[i].raw, strlen(cases[i].raw), &q), cases[i].error);
+    }
+}
+
+/* 1.2 to 1.9 are 1.1 (RFC 9110 section 2.5), so their messages may be chunked and persist. */
+static void later_minor_versions(void **state)
+{
+    (void)state;
+    expect_request("GET / HTTP/1.9\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n",
+                   FL_HTTP_ERR_NONE);
+    assert_int_equal(q.minor, 1);
+    assert_true(q.keep_alive);
+    assert_true(q.rewrite_line);
+}
+
 /* Any length but the one that fl_head_end gave is refused, not misread. */
 static void wrong_length(void **state)
 {
@@ -485,7 +538,8 @@ int main(void)
         cmocka_unit_test(max_forwards),       cmocka_unit_test(limits),
         cmocka_unit_test(overflow),           cmocka_unit_test(leading_empty_lines),
         cmocka_unit_test(early_refusal),      cmocka_unit_test(end_agrees_with_the_slow_way),
-        cmocka_unit_test(wrong_length),
+        cmocka_unit_test(wrong_length),       cmocka_unit_test(end_at_every_place),
+        cmocka_unit_test(parser_alone),       cmocka_unit_test(later_minor_versions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -79,12 +80,24 @@ static void malformed(void **state)
     check(FL_TRAILER_MALFORMED, lines, sizeof(lines) / sizeof(lines[0]));
 }
 
+/* A line that is all name, with nothing behind it to look at. */
+static void all_name(void **state)
+{
+    char *line = malloc(3);
+    (void)state;
+    assert_non_null(line);
+    memcpy(line, "X-Y", 3);
+    assert_int_equal(fl_trailer_judge((struct fl_span){line, 3}), FL_TRAILER_MALFORMED);
+    free(line);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(allowed),
         cmocka_unit_test(denied),
         cmocka_unit_test(malformed),
+        cmocka_unit_test(all_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,6 +66,27 @@ static void test_exact_bounds(void **state)
     }
 }
 
+/* The wheel has been asked for its next look, and then something nearer is set. */
+static void test_nearer_than_next(void **state)
+{
+    (void)state;
+    struct entry far = {0}, near = {0};
+    fl_timer_init(&far.t, on_fire);
+    fl_timer_init(&near.t, on_fire);
+    start(8000);
+    set(&far, 12000);
+    assert_int_equal(fl_wheel_next_ms(&wheel), 12000);
+    set(&near, 9000);
+    assert_int_equal(fl_wheel_next_ms(&wheel), 9000);
+    go_to(9000);
+    assert_int_equal(near.fires, 1);
+    assert_int_equal(fl_wheel_next_ms(&wheel), 12000);
+    set(&far, 9100); /* earlier: moved */
+    assert_int_equal(fl_wheel_next_ms(&wheel), 9104);
+    go_to(9104);
+    assert_int_equal(far.fires, 1);
+}
+
 static void test_beyond_the_horizon(void **state)
 {
     (void)state;
@@ -142,10 +163,16 @@ static void test_many_random(void **state)
             assert_int_equal(x->fires, fires); /* nothing fires outside fire */
         }
         go_to(clock_ms + fl_rng_below(&rng, 60));
-        if (step % 100 == 0) {
-            for (int i = 0; i < MANY; i++) { /* nobody is overdue by more than a tick */
-                assert_true(e[i].t.at_ms > clock_ms - FL_WHEEL_TICK_MS);
+        int64_t next = fl_wheel_next_ms(&wheel);
+        assert_true(next > clock_ms);
+        if (step % 20 == 0) {
+            int64_t first = INT64_MAX;
+            for (int i = 0; i < MANY; i++) {
+                first = e[i].t.at_ms < first ? e[i].t.at_ms : first;
             }
+            assert_true(first >
+                        clock_ms - FL_WHEEL_TICK_MS); /* nobody is overdue by more than a tick */
+            assert_true(next < first + FL_WHEEL_TICK_MS || next <= clock_ms + FL_WHEEL_TICK_MS);
         }
     }
     assert_true(fired > MANY / 2);
@@ -163,9 +190,8 @@ static void test_many_random(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exact_bounds),
-        cmocka_unit_test(test_beyond_the_horizon),
-        cmocka_unit_test(test_long_pause),
+        cmocka_unit_test(test_exact_bounds),       cmocka_unit_test(test_nearer_than_next),
+        cmocka_unit_test(test_beyond_the_horizon), cmocka_unit_test(test_long_pause),
         cmocka_unit_test(test_many_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,6 +52,7 @@ void fl_config_check_listen(const struct fl_config *c, const struct fl_own_liste
                 fl_config_check_say(c, f, FL_SEVERITY_ERROR, own[i].name, 0,
                                     "\"%s\" is %s too; give each listener its own", own[i].address,
                                     own[k].name);
+                break;
             }
         }
     }

@@ -93,6 +93,11 @@ static void check_addresses(const struct checking *k)
     }
 }
 
+static unsigned bit_of(const char *name)
+{
+    return fl_directive_bit(fl_scope_find(FL_SCOPE_BACKEND, name));
+}
+
 static void check_members(const struct checking *k)
 {
     const struct fl_backend_conf *b = k->b;
@@ -105,11 +110,18 @@ static void check_members(const struct checking *k)
         up += !b->peers[i].down;
         primaries += b->peers[i].tier != FL_TIER_BACKUP;
     }
-    if (b->owner == FL_OWNER_FILE && !b->service.name[0] && b->peer_count == 0) {
-        say(k, FL_SEVERITY_ERROR, "", "has neither peers nor a service");
-    } else if (b->owner == FL_OWNER_FILE && !b->service.name[0] && up == 0) {
+    bool alone = b->owner == FL_OWNER_FILE && !(b->set >> bit_of("service") & 1);
+    bool written = b->set >> bit_of("peers") & 1;
+    if (alone && written && !b->peers) {
+        return; /* not a list: that finding is enough */
+    }
+    if (alone && b->peer_count == 0) {
+        say(k, written ? FL_SEVERITY_WARNING : FL_SEVERITY_ERROR, "",
+            written ? "has no peers and no service; only a push can bring members"
+                    : "has neither peers nor a service");
+    } else if (alone && up == 0) {
         say(k, FL_SEVERITY_WARNING, "peers", "all of them are down");
-    } else if (b->owner == FL_OWNER_FILE && !b->service.name[0] && primaries == 0) {
+    } else if (alone && primaries == 0) {
         say(k, FL_SEVERITY_WARNING, "peers", "all of them are backups");
     }
     check_addresses(k);
@@ -166,19 +178,17 @@ static void check_service(const struct checking *k)
 {
     const struct fl_service_ref *s = &k->b->service;
     uint64_t number;
-    if (!s->name[0] && !s->namespace[0] && !s->port[0]) {
-        return;
-    }
-    if (!fl_syntax_is_service(fl_span_of(s->namespace))) {
+    if (s->namespace[0] && !fl_syntax_is_service(fl_span_of(s->namespace))) {
         say(k, FL_SEVERITY_ERROR, "service.namespace",
             "is not a namespace (small letters, digits and '-')");
     }
-    if (!fl_syntax_is_service(fl_span_of(s->name))) {
+    if (s->name[0] && !fl_syntax_is_service(fl_span_of(s->name))) {
         say(k, FL_SEVERITY_ERROR, "service.name",
             "is not the name of a Service (small letters, digits and '-')");
     }
     bool numeric = fl_units_uint(fl_span_of(s->port), &number);
-    if (numeric ? number < 1 || number > UINT16_MAX : !fl_syntax_is_service(fl_span_of(s->port))) {
+    if (s->port[0] && (numeric ? number < 1 || number > UINT16_MAX
+                               : !fl_syntax_is_service(fl_span_of(s->port)))) {
         say(k, FL_SEVERITY_ERROR, "service.port",
             "is not a port (write its name, or a number from 1 to 65535)");
     }

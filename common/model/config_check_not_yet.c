@@ -23,9 +23,11 @@ static void check_scope(const struct fl_config *c, struct fl_findings *f, enum f
         if (!d[i].not_yet || !(set >> i & 1)) {
             continue;
         }
-        if (d[i].flags & FL_D_OFF && fl_value_is_plain(d[i].type) &&
-            fl_field_load(&d[i], base) == 0) {
-            continue; /* `off` is what happens */
+        int64_t usual;
+        if (fl_value_is_plain(d[i].type) && d[i].fallback &&
+            fl_field_parse(&d[i], fl_span_of(d[i].fallback), false, &usual) == FL_PARSED &&
+            fl_field_load(&d[i], base) == usual) {
+            continue; /* written out, as --show-config does, but not asked for */
         }
         fl_place_print(&here, &p);
         warn(c, f, place, line, d[i].not_yet);

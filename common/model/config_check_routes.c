@@ -47,23 +47,29 @@ static void check_target(const struct checking *k, const char *name)
                         near.best ? "\"?" : "");
 }
 
-static void check_policy(const struct checking *k, const struct fl_policy_conf *p)
+/* upper: the route of a path, whose inherited values have their finding there already. */
+static void check_policy(const struct checking *k, const struct fl_policy_conf *p,
+                         const struct fl_policy_conf *upper)
 {
     const uint32_t never = FL_ON_HTTP_403 | FL_ON_HTTP_404 | FL_ON_HTTP_429 | FL_ON_NON_IDEMPOTENT;
     char place[FL_PLACE_MAX];
+    uint32_t counted = upper && upper->count_failures == p->count_failures ? 0 : p->count_failures;
     for (uint32_t bit = FL_ON_ERROR; bit <= FL_ON_NON_IDEMPOTENT; bit <<= 1) {
-        if (p->count_failures & never & bit) {
+        if (counted & never & bit) {
             fl_config_check_say(k->c, k->f, FL_SEVERITY_ERROR, place_of(k, "count_failures", place),
                                 k->r->line, "%s never counts against a peer; remove it",
                                 fl_condition_name((enum fl_condition)bit));
         }
     }
-    if (p->replay_body_bytes > k->c->replay_memory_bytes) {
+    if (p->replay_body_bytes > k->c->replay_memory_bytes &&
+        !(upper && upper->replay_body_bytes == p->replay_body_bytes)) {
         fl_config_check_say(
             k->c, k->f, FL_SEVERITY_WARNING, place_of(k, "replay_body", place), k->r->line,
             "is larger than the replay_memory of the whole process; such bodies are never kept");
     }
-    if (p->deadline_ms > 0 && p->read_timeout_ms > p->deadline_ms && !k->c->override.deadline_ms) {
+    if (p->deadline_ms > 0 && p->read_timeout_ms > p->deadline_ms && !k->c->override.deadline_ms &&
+        !(upper && upper->read_timeout_ms == p->read_timeout_ms &&
+          upper->deadline_ms == p->deadline_ms)) {
         char read[32], deadline[32];
         struct fl_fmt a = fl_fmt_of(read, sizeof(read)), b = fl_fmt_of(deadline, sizeof(deadline));
         fl_units_print_duration(&a, p->read_timeout_ms);
@@ -102,13 +108,13 @@ void fl_config_check_routes(const struct fl_config *c, struct fl_findings *f)
         if (k.r->backend[0]) { /* a missing key has its finding */
             check_target(&k, k.r->backend);
         }
-        check_policy(&k, &k.r->policy);
+        check_policy(&k, &k.r->policy, NULL);
         for (uint32_t p = 0; p < k.r->path_count; p++) {
             struct checking one = {c, f, k.r, &k.r->paths[p]};
             if (one.path->backend[0]) {
                 check_target(&one, one.path->backend);
             }
-            check_policy(&one, &one.path->policy);
+            check_policy(&one, &one.path->policy, &k.r->policy);
         }
     }
 }

@@ -1,7 +1,6 @@
 #include "common/model/directives.h"
 
 #include "common/model/directives_scope.h"
-#include "common/model/syntax.h"
 
 bool fl_directives_read(const struct fl_node *root, struct fl_config *c, struct fl_findings *f)
 {
@@ -32,8 +31,9 @@ bool fl_directives_read_backend_as(enum fl_origin origin, const struct fl_node *
 {
     struct fl_reading r = {NULL, &c->arena, f, origin, FL_IN_SIDECAR};
     struct fl_place top = fl_place_key(NULL, "backends"), here = fl_place_key(&top, name);
-    if (!fl_syntax_is_backend(fl_span_of(name))) {
-        fl_reading_fault(&r, &here, map->key_line, "this is not a name that can be used here");
+    const char *bad = fl_scope_backend_fault(fl_span_of(name));
+    if (bad) {
+        fl_reading_fault(&r, &here, map->key_line, "%s", bad);
         return false;
     }
     return take_name(c, f, name, &name) && fl_scope_read_backend(&r, &here, map, name, ret);
@@ -45,9 +45,9 @@ bool fl_directives_read_route_as(enum fl_origin origin, const struct fl_node *ma
 {
     struct fl_reading r = {NULL, &c->arena, f, origin, FL_IN_SIDECAR};
     struct fl_place top = fl_place_key(NULL, "routes"), here = fl_place_key(&top, bucket);
-    struct fl_span s = fl_span_of(bucket);
-    if (!fl_span_is(s, "*") && !fl_span_is(s, "/") && !fl_syntax_is_segment(s)) {
-        fl_reading_fault(&r, &here, map->key_line, "this is not a name that can be used here");
+    const char *bad = fl_scope_bucket_fault(fl_span_of(bucket));
+    if (bad) {
+        fl_reading_fault(&r, &here, map->key_line, "%s", bad);
         return false;
     }
     return take_name(c, f, bucket, &bucket) && fl_scope_read_route(&r, &here, map, bucket, ret);

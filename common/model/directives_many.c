@@ -59,9 +59,10 @@ static bool read_list(struct fl_reading *r, const struct fl_place *at, const str
     return true;
 }
 
-/* A name that is used twice is refused here; what names may look like is the caller's. */
+/* A name that is used twice is refused here; what names may look like is the caller's: `bad` says
+ * what is wrong with it, NULL: nothing. */
 static const char *take_name(struct fl_reading *r, const struct fl_place *here,
-                             const struct fl_node *map, const struct fl_node *n, bool good,
+                             const struct fl_node *map, const struct fl_node *n, const char *bad,
                              const char *twice)
 {
     const struct fl_node *earlier = fl_scope_earlier(map, n);
@@ -70,15 +71,30 @@ static const char *take_name(struct fl_reading *r, const struct fl_place *here,
                          earlier->key_line);
         return NULL;
     }
-    if (!good) {
-        fl_reading_fault(r, here, n->key_line, "this is not a name that can be used here");
+    if (bad) {
+        fl_reading_fault(r, here, n->key_line, "%s", bad);
         return NULL;
     }
+    fl_reading_remember(r, here, n->key_line);
     const char *name = fl_arena_text(r->arena, n->key);
     if (!name) {
         fl_reading_fault(r, here, n->key_line, "out of memory");
     }
     return name;
+}
+
+const char *fl_scope_backend_fault(struct fl_span name)
+{
+    return fl_syntax_is_backend(name) ? NULL
+                                      : "is not a name for a backend (letters, digits, '.', '_', "
+                                        "'-', ':'; a letter or digit first)";
+}
+
+const char *fl_scope_bucket_fault(struct fl_span name)
+{
+    return fl_span_is(name, "*") || fl_span_is(name, "/") || fl_syntax_is_segment(name)
+               ? NULL
+               : "is not a bucket (one segment of a path, \"*\" or \"/\")";
 }
 
 static int line_of(const struct fl_node *n)
@@ -128,17 +144,12 @@ static bool read_backends(struct fl_reading *r, const struct fl_place *at,
     for (const struct fl_node *i = n->first; i; i = i->next) {
         struct fl_place here = {at, i->key, -1};
         const char *name =
-            take_name(r, &here, n, i, fl_syntax_is_backend(i->key), "two backends of one name");
+            take_name(r, &here, n, i, fl_scope_backend_fault(i->key), "two backends of one name");
         if (name) {
             fl_scope_read_backend(r, &here, i, name, &items[c->backend_count++]);
         }
     }
     return true;
-}
-
-static bool is_bucket(struct fl_span s)
-{
-    return fl_span_is(s, "*") || fl_span_is(s, "/") || fl_syntax_is_segment(s);
 }
 
 static bool read_routes(struct fl_reading *r, const struct fl_place *at,
@@ -155,7 +166,7 @@ static bool read_routes(struct fl_reading *r, const struct fl_place *at,
     for (const struct fl_node *i = n->first; i; i = i->next) {
         struct fl_place here = {at, i->key, -1};
         const char *bucket =
-            take_name(r, &here, n, i, is_bucket(i->key), "two routes for one bucket");
+            take_name(r, &here, n, i, fl_scope_bucket_fault(i->key), "two routes for one bucket");
         if (bucket) {
             fl_scope_read_route(r, &here, i, bucket, &items[c->route_count++]);
         }
@@ -204,6 +215,7 @@ static bool read_paths(struct fl_reading *r, const struct fl_place *at,
                              twice ? "two entries for one path" : "out of memory");
             continue;
         }
+        fl_reading_remember(r, &here, i->key_line);
         count++;
         fl_scope_default(r->arena, FL_SCOPE_PATH, false, p);
         fl_scope_read(r, &here, FL_SCOPE_PATH, i, p);
@@ -231,7 +243,7 @@ static bool read_services(struct fl_reading *r, const struct fl_place *at,
             fl_reading_fault(r, &here, i->key_line, "is not a service (write namespace/name)");
             continue;
         }
-        if (!take_name(r, &here, n, i, true, "two services of one name")) {
+        if (!take_name(r, &here, n, i, NULL, "two services of one name")) {
             continue;
         }
         struct fl_service *one = &items[s->count];
@@ -253,8 +265,11 @@ static bool read_ports(struct fl_reading *r, const struct fl_place *at,
     for (const struct fl_node *i = items ? n->first : NULL; i; i = i->next) {
         struct fl_place here = {at, i->key, -1};
         uint64_t number = 0;
-        const char *name =
-            take_name(r, &here, n, i, fl_syntax_is_service(i->key), "two ports of one name");
+        const char *name = take_name(r, &here, n, i,
+                                     fl_syntax_is_service(i->key)
+                                         ? NULL
+                                         : "is not a port name (small letters, digits and '-')",
+                                     "two ports of one name");
         if (!name) {
             continue;
         }

@@ -3,7 +3,7 @@
 #include "common/model/directives_field.h"
 #include "common/model/nearest.h"
 
-#define KEYS_MAX  512u   /* of a mapping with fixed keys: an attack or a mistake beyond */
+#define KEYS_MAX  128u   /* of a mapping with fixed keys: an attack or a mistake beyond */
 #define LINES_MAX 20000u /* remembered for messages */
 
 void fl_scope_default(struct fl_arena *arena, enum fl_scope s, bool http, void *base)
@@ -34,20 +34,37 @@ const struct fl_node *fl_scope_earlier(const struct fl_node *map, const struct f
     return NULL;
 }
 
-/* The scope, of those of the same document, that has a row of this name; NULL: none. */
-static const char *home_of(const struct fl_reading *r, struct fl_span name)
+static size_t common_length(const char *a, const char *b)
 {
+    size_t n = 0;
+    while (a[n] && a[n] == b[n]) {
+        n++;
+    }
+    return n;
+}
+
+/* A row of another scope of the same document that has this name, or that nginx calls so: the
+ * nearest one; NULL: none. */
+static const struct fl_directive *home_of(const struct fl_reading *r, enum fl_scope at,
+                                          struct fl_span name)
+{
+    const struct fl_directive *best = NULL;
+    size_t best_near = 0;
     for (unsigned s = 0; s < FL_SCOPE_COUNT; s++) {
         unsigned count;
         const struct fl_directive *d = fl_scope_rows((enum fl_scope)s, &count);
+        const char *where = fl_scope_row((enum fl_scope)s)->where;
+        size_t near = common_length(where, fl_scope_row(at)->where) + 1;
         for (unsigned i = 0; i < count && fl_scope_row((enum fl_scope)s)->document & r->document;
              i++) {
-            if (fl_span_is(name, d[i].name) && !(d[i].flags & FL_D_PUSH)) {
-                return fl_scope_row((enum fl_scope)s)->where;
+            bool same = fl_span_is(name, d[i].name) || (d[i].nginx && fl_span_is(name, d[i].nginx));
+            if (same && !(d[i].flags & FL_D_PUSH) && near > best_near) {
+                best = &d[i];
+                best_near = near;
             }
         }
     }
-    return NULL;
+    return best;
 }
 
 static void offer_rows(struct fl_nearest *near, enum fl_scope s)
@@ -74,13 +91,17 @@ static void unknown_key(struct fl_reading *r, const struct fl_place *at, enum fl
      */
     enum fl_severity severity =
         r->origin == FL_ORIGIN_PUSH ? FL_SEVERITY_WARNING : FL_SEVERITY_ERROR;
-    const char *home = home_of(r, n->key);
+    const struct fl_directive *home = home_of(r, s, n->key);
+    const char *where = home ? fl_scope_row(home->scope)->where : "";
     fl_place_print(at, &p);
     offer_rows(&near, s);
-    if (near.best && (near.distance == 0 || !home)) {
+    if (home && !fl_span_is(n->key, home->name)) {
+        fl_fmt_printf(&h, "; nginx's directive is \"%s\" %s%s here", home->name,
+                      where[0] ? "in " : "at the top level", where);
+    } else if (near.best && (near.distance <= 1 || !home)) {
         fl_fmt_printf(&h, "; did you mean \"%s\"?", near.best);
     } else if (home) {
-        fl_fmt_printf(&h, home[0] ? "; it belongs in %s" : "; it belongs at the top level%s", home);
+        fl_fmt_printf(&h, "; it belongs %s%s", where[0] ? "in " : "at the top level", where);
     }
     fl_findings_add(r->f, severity, n->key_line, "unknown key %s %s%s%s%s",
                     fl_value_shown(n->key, shown), p.len ? "in " : "at the top level", place, hint,
@@ -108,7 +129,7 @@ static bool is_welcome(struct fl_reading *r, const struct fl_place *here,
     return true;
 }
 
-static void remember_line(struct fl_reading *r, const struct fl_place *here, int line)
+void fl_reading_remember(struct fl_reading *r, const struct fl_place *here, int line)
 {
     char place[FL_PLACE_MAX];
     struct fl_fmt f = fl_fmt_of(place, sizeof(place));
@@ -178,8 +199,9 @@ static void read_key(struct fl_reading *r, const struct fl_place *at, enum fl_sc
     if (!is_welcome(r, &here, d, n)) {
         return;
     }
-    remember_line(r, &here, n->key_line);
-    if (read_value(r, &here, d, n, base) && set_offset != FL_NO_SET) {
+    fl_reading_remember(r, &here, n->key_line);
+    read_value(r, &here, d, n, base);
+    if (set_offset != FL_NO_SET) { /* even when it is wrong: no second finding that it is missing */
         *(uint64_t *)fl_field_of(base, set_offset) |= UINT64_C(1) << fl_directive_bit(d);
     }
 }
@@ -212,17 +234,18 @@ void fl_scope_read(struct fl_reading *r, const struct fl_place *at, enum fl_scop
     uint64_t seen = 0;
     unsigned keys = 0;
     if (map->kind != FL_NODE_MAP) {
-        fl_reading_fault(r, at, map->line,
-                         map->kind == FL_NODE_NULL
-                             ? "has no value; give a mapping of keys, or remove it"
-                             : "is not a mapping of keys");
+        fl_reading_fault(r, at, map->line, "%sis not a mapping of keys%s",
+                         at ? "" : "the document ",
+                         map->kind == FL_NODE_NULL ? "; it has no value" : "");
         return;
     }
     for (const struct fl_node *n = map->first; n; n = n->next) {
         if (++keys > KEYS_MAX) {
-            fl_reading_fault(r, at, n->key_line, "has more than %u keys", KEYS_MAX);
+            fl_reading_fault(r, at, n->key_line, "more than %u keys", KEYS_MAX);
             return;
         }
+    }
+    for (const struct fl_node *n = map->first; n; n = n->next) {
         const struct fl_node *earlier = fl_scope_earlier(map, n);
         if (earlier) {
             char shown[FL_SHOWN_MAX];

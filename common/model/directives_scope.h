@@ -17,11 +17,16 @@ bool fl_scope_read_many(struct fl_reading *r, const struct fl_place *at, const s
 /* One backend or route into *ret, defaulted first; false: findings of kind error were made. */
 bool fl_scope_read_backend(struct fl_reading *r, const struct fl_place *at, const struct fl_node *n, const char *name, struct fl_backend_conf *ret);
 bool fl_scope_read_route(struct fl_reading *r, const struct fl_place *at, const struct fl_node *n, const char *bucket, struct fl_route_conf *ret);
+/* What is wrong with a name; NULL: nothing. */
+const char *fl_scope_backend_fault(struct fl_span name);
+const char *fl_scope_bucket_fault(struct fl_span name);
 /* The first child of the same key before `n`; NULL: n is the first. */
 const struct fl_node *fl_scope_earlier(const struct fl_node *map, const struct fl_node *n);
 /* Moves every text below a plain copy of another configuration's struct into the arena; false: out of memory. */
 FL_MUST_USE bool fl_scope_rehome(struct fl_arena *arena, enum fl_scope s, void *base);
 
+/* Keeps the line of a key or name for later messages. */
+void fl_reading_remember(struct fl_reading *r, const struct fl_place *here, int line);
 /* What a profile gives a row; NULL: nothing. */
 const char *fl_profile_text(enum fl_profile profile, const struct fl_directive *d);
 

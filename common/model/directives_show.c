@@ -15,7 +15,6 @@ struct shower {
     int depth;                          /* of indentation */
     bool first;                         /* in the current mapping */
     bool given_only, comments, members; /* members: keys of pushes too */
-    const char *except;
 };
 
 static void show_scope(struct shower *s, enum fl_scope scope, const void *base);
@@ -103,16 +102,26 @@ static bool is_default(const struct fl_directive *d, const void *base)
            fl_field_load(d, base) == v;
 }
 
+/* In a push "peers" and "verdicts" are membership; the policy of that name travels as
+ * "verdict_policy". */
+static bool is_given(const struct fl_directive *d, const void *base)
+{
+    uint64_t set = *(const uint64_t *)fl_field_at(base, fl_scope_row(d->scope)->set_offset);
+    if (d->scope == FL_SCOPE_BACKEND &&
+        (d->type == FL_TYPE_LIST || strcmp(d->name, "verdicts") == 0)) {
+        return false;
+    }
+    if (d->scope == FL_SCOPE_BACKEND && strcmp(d->name, "verdict_policy") == 0) {
+        return (set | set >> 1) >> (fl_directive_bit(d) - 1) & 1; /* its twin is the row before */
+    }
+    return set >> fl_directive_bit(d) & 1;
+}
+
 static bool is_hidden(const struct shower *s, const struct fl_directive *d, const void *base)
 {
-    size_t set_offset = fl_scope_row(d->scope)->set_offset;
-    if (s->except && strcmp(d->name, s->except) == 0) {
-        return true;
-    }
     if (s->given_only) {
-        return set_offset == FL_NO_SET
-                   ? is_default(d, base)
-                   : !(*(const uint64_t *)fl_field_at(base, set_offset) >> fl_directive_bit(d) & 1);
+        return fl_scope_row(d->scope)->set_offset == FL_NO_SET ? is_default(d, base)
+                                                               : !is_given(d, base);
     }
     if (d->flags & FL_D_PUSH) {
         return !s->members || is_default(d, base);
@@ -283,10 +292,9 @@ void fl_show_route(const struct fl_route_conf *r, struct fl_fmt *out)
     show_scope(&s, FL_SCOPE_ROUTE, r);
 }
 
-bool fl_show_given(enum fl_scope scope, const void *base, const char *except, struct fl_fmt *out)
+bool fl_show_given(enum fl_scope scope, const void *base, struct fl_fmt *out)
 {
-    struct shower s = {
-        .out = out, .style = JSON, .first = true, .given_only = true, .except = except};
+    struct shower s = {.out = out, .style = JSON, .first = true, .given_only = true};
     size_t before = out->len;
     show_scope(&s, scope, base);
     return out->len > before;

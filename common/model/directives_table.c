@@ -127,7 +127,7 @@ static const struct fl_directive rows[] = {
     ROW(PROBE, "secret", TEXT, B(probe.secret), .fallback = "", .max = 253, .flags = FL_D_ANNOTATION | FL_D_HIDE, .doc = "Pod annotations only: a Secret of the pod's own namespace that holds the probe keys."),
 
     ROW(PEER, "address", ADDRESS, E(address), .fallback = "", .max = 260, .flags = FL_D_REQUIRED, .nginx = "server", .doc = "`10.0.1.10:9000`, `[::1]:9000` or `name:9000`."),
-    ROW(PEER, "weight", UINT, E(weight), .fallback = "1", .min = 1, .max = 100, .nginx = "weight", .doc = "Share of the load."),
+    ROW(PEER, "weight", UINT, E(weight), .fallback = "1", .min = 1, .max = 100, .flags = FL_D_PUSH_ZERO, .nginx = "weight", .doc = "Share of the load."),
     ROW(PEER, "max_fails", UINT, E(max_fails), .max = 32, .nginx = "max_fails", .doc = "As on the backend."),
     ROW(PEER, "fail_timeout", DURATION, E(fail_timeout_ms), SLOW_MS, .nginx = "fail_timeout", .doc = "As on the backend."),
     ROW(PEER, "max_conns", UINT, E(max_conns), .max = 1000000, .nginx = "max_conns", .doc = "As on the backend."),

@@ -79,6 +79,7 @@ enum fl_directive_flags {
     FL_D_PRIVATE = 1 << 5,     /* refused in pod annotations: its author is not trusted with it */
     FL_D_PRESENCE = 1 << 6,    /* a MAP whose being there is itself a value: bool at count_offset */
     FL_D_HIDE = 1 << 7,        /* --show-config leaves it out while it has its default */
+    FL_D_PUSH_ZERO = 1 << 9,   /* 0 is allowed in pushed states */
     FL_D_INLINE = 1 << 8,      /* --show-config writes the mapping on one line */
 };
 

@@ -15,8 +15,8 @@ static const struct {
     [FL_TYPE_PERCENT] = {"a percentage", "write 20%"},
     [FL_TYPE_MULTIPLE] = {"a multiple", "write 1x to 8x"},
     [FL_TYPE_THREADS] = {"a number of threads", "write auto, or a whole number"},
-    [FL_TYPE_BOOL] = {"a truth value", "write true or false, without quotes"},
-    [FL_TYPE_BACKUP] = {"a truth value", "write true or false, without quotes"},
+    [FL_TYPE_BOOL] = {"a boolean", "write true or false, without quotes"},
+    [FL_TYPE_BACKUP] = {"a boolean", "write true or false, without quotes"},
     [FL_TYPE_ENUM] = {"a word", ""},
     [FL_TYPE_CONDITIONS] = {"a list of conditions", "write [error, timeout], or off"},
     [FL_TYPE_TEXT] = {"a text", ""},
@@ -150,7 +150,11 @@ static bool set_number(struct fl_reading *r, const struct fl_place *at,
 {
     char range[96];
     int64_t v;
-    switch (fl_field_parse(d, n->text, n->quoted, &v)) {
+    struct fl_directive rule = *d;
+    if (d->flags & FL_D_PUSH_ZERO && r->origin == FL_ORIGIN_PUSH) {
+        rule.flags |= FL_D_ZERO;
+    }
+    switch (fl_field_parse(&rule, n->text, n->quoted, &v)) {
     case FL_PARSED:
         fl_field_store(d, base, v);
         return true;
@@ -160,7 +164,7 @@ static bool set_number(struct fl_reading *r, const struct fl_place *at,
         break;
     }
     struct fl_fmt f = fl_fmt_of(range, sizeof(range));
-    fl_value_range(d, &f);
+    fl_value_range(&rule, &f);
     fl_reading_fault(r, at, n->line, "%.*s is out of range (%s)",
                      (int)fl_span_first(n->text, 40).len, n->text.ptr, range);
     return false;
@@ -204,6 +208,7 @@ static bool set_texts(struct fl_reading *r, const struct fl_place *at, const str
         return wrong_kind(r, at, d, n);
     }
     size_t count = 0;
+    bool good = true;
     for (const struct fl_node *i = item; i; i = n == item ? NULL : i->next) {
         count++;
     }
@@ -215,13 +220,13 @@ static bool set_texts(struct fl_reading *r, const struct fl_place *at, const str
     for (const struct fl_node *i = item; i; i = n == item ? NULL : i->next) {
         struct fl_place here = {at, {NULL, 0}, (int)made.count};
         const char *text = take_text(r, n == item ? at : &here, d, i);
-        if (!text) {
-            return false;
-        }
+        good = good && text;
         made.items[made.count++] = text;
     }
-    *ret = made;
-    return true;
+    if (good) {
+        *ret = made;
+    }
+    return good;
 }
 
 static bool unknown_condition(struct fl_reading *r, const struct fl_place *at,
@@ -247,7 +252,11 @@ static bool set_conditions(struct fl_reading *r, const struct fl_place *at,
     if (n->kind == FL_NODE_SCALAR && !off) {
         return not_of_type(r, at, d, n);
     }
-    if (!off && (n->kind != FL_NODE_LIST || !n->first)) {
+    if (n->kind == FL_NODE_LIST && !n->first) {
+        fl_reading_fault(r, at, n->line, "is empty (%s)", types[d->type].hint);
+        return false;
+    }
+    if (!off && n->kind != FL_NODE_LIST) {
         return wrong_kind(r, at, d, n);
     }
     for (const struct fl_node *i = off ? NULL : n->first; i; i = i->next) {

@@ -52,12 +52,15 @@ void fl_nearest_offer(struct fl_nearest *n, const char *candidate)
 {
     char a[LENGTH_MAX], b[LENGTH_MAX];
     size_t an = fold(n->given, a), bn = fold(fl_span_of(candidate), b);
-    size_t longer = an > bn ? an : bn;
-    if (n->given.len > LENGTH_MAX || longer - (an < bn ? an : bn) > longer / 2) {
+    size_t longer = an > bn ? an : bn, shorter = an < bn ? an : bn;
+    if (n->given.len > LENGTH_MAX || shorter == 0) {
         return;
     }
     unsigned d = distance(a, an, b, bn);
     unsigned enough = longer < 4 ? 1 : (unsigned)longer / 3;
+    if (shorter >= 4 && d > 1 && memcmp(a, b, shorter) == 0) {
+        d = enough < d ? enough : d; /* one is the beginning of the other: "warning" and "warn" */
+    }
     if (d <= enough && d < longer && (!n->best || d < n->distance)) {
         n->best = candidate;
         n->distance = d;

@@ -28,13 +28,17 @@ struct fl_services *fl_services_free(struct fl_services *s)
 /* The same address twice in one service would be one peer counted twice. */
 static void check_endpoints(const struct fl_service *s, struct fl_reading *r)
 {
+    char name[160];
+    struct fl_fmt f = fl_fmt_of(name, sizeof(name));
+    fl_fmt_printf(&f, "%s/%s", s->namespace, s->name);
+    struct fl_place top = fl_place_key(NULL, "services"), at = fl_place_key(&top, name);
+    struct fl_place list = fl_place_key(&at, "endpoints");
     for (uint32_t i = 0; i < s->endpoint_count; i++) {
+        struct fl_place one = {&list, {NULL, 0}, (int)i}, here = fl_place_key(&one, "address");
         for (uint32_t k = 0; k < i; k++) {
             if (s->endpoints[i].address[0] &&
                 strcmp(s->endpoints[i].address, s->endpoints[k].address) == 0) {
-                fl_findings_add(r->f, FL_SEVERITY_ERROR, 0,
-                                "services.%s/%s.endpoints[%u].address: \"%s\" is listed twice",
-                                s->namespace, s->name, i, s->endpoints[i].address);
+                fl_reading_fault(r, &here, 0, "\"%s\" is listed twice", s->endpoints[i].address);
                 break;
             }
         }

@@ -1,0 +1,41 @@
+/* members - which endpoints of a service are peers of a backend, and in which tier (behaviour.md
+ * section 8): ready, serving and not terminating = primary; ready without serving, or terminating
+ * and still serving = last resort; the others are out. Pure. */
+#ifndef FL_CONTROLLER_DECIDE_MEMBERS_H
+#define FL_CONTROLLER_DECIDE_MEMBERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/arena.h"
+#include "common/base/check.h"
+#include "common/model/config.h"
+#include "common/model/services.h"
+
+/* A condition of an EndpointSlice, where it may be absent. */
+enum fl_condition { FL_CONDITION_NIL, FL_CONDITION_FALSE, FL_CONDITION_TRUE };
+
+/* False: not a member. nil means ready, serving, not terminating. */
+bool fl_members_tier(enum fl_condition ready, enum fl_condition serving,
+                     enum fl_condition terminating, enum fl_tier *ret);
+
+enum fl_members_found {
+    FL_MEMBERS_FOUND,
+    FL_MEMBERS_NO_SERVICE,
+    FL_MEMBERS_NO_PORT,
+    FL_MEMBERS_NO_MEMORY
+};
+
+struct fl_members {
+    struct fl_peer_conf *peers; /* address, tier and zone, which count as given */
+    uint32_t count;
+};
+
+/* The members of ref in the document, in the order of their addresses. An endpoint with a port of
+ * its own keeps it; two that come to one address are one, in the better tier. The arena owns the
+ * peers and their texts. *ret is touched on FOUND only. */
+FL_MUST_USE enum fl_members_found fl_members_of(const struct fl_services *s,
+                                                const struct fl_service_ref *ref,
+                                                struct fl_arena *arena, struct fl_members *ret);
+
+#endif

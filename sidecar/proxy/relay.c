@@ -268,7 +268,8 @@ bool fl_relay_flush(struct fl_exchange *x)
         return false;
     }
     size_t asked = r->out.left;
-    ssize_t n = fl_gather_send(&r->out, c->io.fd);
+    bool more = x->state == FL_X_RELAY && !r->complete && !r->broken && x->attempt.up->readable;
+    ssize_t n = fl_gather_send(&r->out, c->io.fd, more);
     if (n == -EAGAIN) {
         c->writable = false;
         return false;
@@ -280,6 +281,7 @@ bool fl_relay_flush(struct fl_exchange *x)
     if ((size_t)n < asked) {
         c->writable = false;
     }
+    r->corked = more;
     r->client_progress_ms = fl_worker_now_ms(x->worker);
     return r->out.left == 0;
 }
@@ -302,8 +304,7 @@ static bool flush_response(struct fl_exchange *x)
     return all;
 }
 
-/* An empty buffer to read on into: large for a large rest, with a cut trailer line moved to its
- * front. */
+/* A buffer to read on into: large for a large rest, with a cut trailer line at its front. False: none now. */
 static bool ready_buffer(struct fl_exchange *x)
 {
     struct fl_relay *r = &x->relay;
@@ -311,20 +312,35 @@ static bool ready_buffer(struct fl_exchange *x)
     struct fl_buffers *pool = &x->worker->buffers;
     bool large = r->framing != FL_FRAMING_LENGTH || fl_body_frame_remaining(&r->frame) > 16384;
     if (r->tail_len == 0 && large && a->in != NULL && a->in->size != FL_BUFFER_64K) {
-        struct fl_buffer *bigger = fl_buffer_take(pool, FL_BUFFER_64K, FL_BUFFER_FOR_ANSWER);
-        if (bigger != NULL) {
-            fl_buffer_give(pool, &a->in);
-            a->in = bigger;
-        }
+        fl_buffer_give(pool, &a->in);
     }
-    if (r->tail_len > 0) {
-        memmove(a->in->bytes, a->in->bytes + r->tail_off, r->tail_len);
+    if (a->in == NULL && large) {
+        a->in = fl_buffer_take(pool, FL_BUFFER_64K, FL_BUFFER_FOR_ANSWER);
     }
+    if (a->in == NULL) {
+        a->in = fl_buffer_take(pool, FL_BUFFER_16K, FL_BUFFER_FOR_ANSWER);
+    }
+    if (a->in == NULL) {
+        return false;
+    }
+    memmove(a->in->bytes, a->in->bytes + r->tail_off, r->tail_len);
     a->in->start = 0;
     a->in->end = r->tail_len;
     r->tail_off = 0;
     r->tail_len = 0;
-    return fl_buffer_room(a->in) > 0;
+    return true;
+}
+
+/* Nothing is in flight: the buffer goes back, so that the next connection works in the same warm memory. */
+static void rest(struct fl_exchange *x)
+{
+    if (x->relay.tail_len == 0) {
+        fl_buffer_give(&x->worker->buffers, &x->attempt.in);
+    }
+    if (x->relay.corked) {
+        x->relay.corked = false;
+        fl_sock_push(x->client->io.fd);
+    }
 }
 
 static enum fl_relay_step upstream_ended(struct fl_exchange *x, ssize_t n)
@@ -345,6 +361,10 @@ static enum fl_relay_step read_more(struct fl_exchange *x)
     struct fl_relay *r = &x->relay;
     struct fl_attempt *a = &x->attempt;
     if (!ready_buffer(x)) {
+        fl_exchange_starve(x);
+        return FL_RELAY_NO_MEMORY;
+    }
+    if (fl_buffer_room(a->in) == 0) {
         return FL_RELAY_TRUNCATED; /* a trailer line longer than the buffer */
     }
     size_t room = fl_buffer_room(a->in);
@@ -381,15 +401,17 @@ enum fl_relay_step fl_relay_run(struct fl_exchange *x)
         if (r->broken) {
             return FL_RELAY_TRUNCATED;
         }
-        if (!x->attempt.up->readable) {
+        if (!x->attempt.up->readable || i == ROUNDS) {
+            rest(x);
+            if (x->attempt.up->readable) {
+                fl_exchange_again(x);
+            }
             return FL_RELAY_WAIT;
         }
-        if (i == ROUNDS) {
-            fl_exchange_again(x);
+        enum fl_relay_step step = read_more(x);
+        if (step == FL_RELAY_NO_MEMORY) {
             return FL_RELAY_WAIT;
         }
-        if (read_more(x) == FL_RELAY_TRUNCATED) {
-            r->broken = true; /* what came before the break goes out first */
-        }
+        r->broken = r->broken || step == FL_RELAY_TRUNCATED; /* what came before goes out first */
     }
 }

@@ -1,0 +1,292 @@
+#include <netdb.h>
+
+#include "common/base/units.h"
+#include "common/model/config_check.h"
+#include "sidecar/admin/control_inner.h"
+
+/* Peers as the data plane sees them: literal addresses only. */
+struct expansion {
+    struct fl_control *c;
+    struct fl_arena *arena;
+    struct fl_peer_conf *peers;
+    uint32_t count, cap;
+    bool out_of_memory;
+};
+
+static bool is_literal(const char *address)
+{
+    struct fl_addr a;
+    return fl_addr_parse(fl_span_of(address), &a);
+}
+
+static void push_peer(struct expansion *x, const struct fl_peer_conf *peer)
+{
+    if (x->count == FL_PEERS_MAX) {
+        return; /* a name with very many addresses: the first ones will do */
+    }
+    for (uint32_t i = 0; i < x->count; i++) {
+        if (strcmp(x->peers[i].address, peer->address) == 0) {
+            return; /* two names, or a name and a literal, of one place */
+        }
+    }
+    if (x->count == x->cap) {
+        uint32_t cap = x->cap ? x->cap * 2 : 8;
+        struct fl_peer_conf *peers = fl_arena_array(x->arena, cap, sizeof(*peers));
+        if (peers == NULL) {
+            x->out_of_memory = true;
+            return;
+        }
+        if (x->count > 0) {
+            memcpy(peers, x->peers, x->count * sizeof(*peers));
+        }
+        x->peers = peers;
+        x->cap = cap;
+    }
+    x->peers[x->count++] = *peer;
+}
+
+/* Every address of the name, with everything else as the peer says. Without any, the name itself
+ * stays in the configuration, for people to see; the data plane leaves it out. */
+static void push_name(struct expansion *x, const struct fl_peer_conf *peer, struct fl_span host,
+                      uint16_t port)
+{
+    struct fl_name_answer a = {0};
+    if (!fl_names_want(x->c->names, host, port, &a) || a.count == 0) {
+        push_peer(x, peer);
+        return;
+    }
+    for (int i = 0; i < a.count; i++) {
+        char text[FL_ADDR_TEXT_MAX];
+        struct fl_fmt f = fl_fmt_of(text, sizeof(text));
+        fl_addr_print(&a.addrs[i], &f);
+        struct fl_peer_conf one = *peer;
+        one.address = fl_arena_text(x->arena, (struct fl_span){f.base, f.len});
+        if (one.address == NULL) {
+            x->out_of_memory = true;
+            return;
+        }
+        push_peer(x, &one);
+    }
+}
+
+static bool split_name(const char *address, struct fl_span *ret_host, uint16_t *ret_port)
+{
+    struct fl_span port_text;
+    uint64_t port;
+    if (!fl_addr_split_host(fl_span_of(address), ret_host, &port_text) ||
+        !fl_units_uint(port_text, &port) || port == 0 || port > UINT16_MAX) {
+        return false;
+    }
+    *ret_port = (uint16_t)port;
+    return true;
+}
+
+static bool has_pushed_members(const struct fl_control *c, const struct fl_backend_conf *b)
+{
+    for (uint32_t i = 0; c->pushed != NULL && i < c->pushed->backend_count; i++) {
+        const struct fl_state_backend *s = &c->pushed->backends[i];
+        if (s->has_peers && strcmp(s->name, b->name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A Service's members come by push; until then by DNS: SRV for a named port, else the address
+ * (which may be a ClusterIP: then that is the one peer). */
+static void push_service(struct expansion *x, const struct fl_backend_conf *b)
+{
+    char host[512];
+    struct fl_fmt f = fl_fmt_of(host, sizeof(host));
+    uint64_t port = 0;
+    if (!fl_units_uint(fl_span_of(b->service.port), &port)) {
+        fl_fmt_printf(&f, "_%s._tcp.", b->service.port);
+    }
+    fl_fmt_printf(&f, "%s.%s.svc", b->service.name, b->service.namespace);
+    if (f.cut || port > UINT16_MAX) {
+        return;
+    }
+    const struct fl_peer_conf peer = {
+        .address = fl_arena_printf(x->arena, "%s:%s", host, b->service.port),
+        .fallback_address = "",
+        .zone = "",
+        .owner = FL_OWNER_CONTROLLER, /* membership, not written configuration */
+        .tier = FL_TIER_PRIMARY,
+        .weight = 1,
+        .max_fails = b->max_fails,
+        .max_conns = b->max_conns,
+        .fail_timeout_ms = b->fail_timeout_ms,
+    };
+    x->out_of_memory |= peer.address == NULL;
+    if (!x->out_of_memory) {
+        push_name(x, &peer, (struct fl_span){f.base, f.len}, (uint16_t)port);
+    }
+}
+
+static bool expand(struct fl_control *c, struct fl_config *config, struct fl_backend_conf *b)
+{
+    struct expansion x = {.c = c, .arena = &config->arena};
+    for (uint32_t i = 0; i < b->peer_count; i++) {
+        struct fl_span host;
+        uint16_t port;
+        if (is_literal(b->peers[i].address) || !split_name(b->peers[i].address, &host, &port)) {
+            push_peer(&x, &b->peers[i]);
+        } else {
+            push_name(&x, &b->peers[i], host, port);
+        }
+    }
+    if (b->service.name[0] != '\0' && !has_pushed_members(c, b)) {
+        push_service(&x, b);
+    }
+    b->peers = x.peers;
+    b->peer_count = x.count;
+    return !x.out_of_memory;
+}
+
+struct fl_config *fl_control_effective(struct fl_control *c, const struct fl_config *file,
+                                       const struct fl_state *pushed, struct fl_findings *f)
+{
+    (void)c;
+    return fl_state_overlay(file, pushed, f);
+}
+
+bool fl_control_by_controller(const struct fl_control *c, const char *backend)
+{
+    for (uint32_t i = 0; c->pushed != NULL && i < c->pushed->backend_count; i++) {
+        if (strcmp(c->pushed->backends[i].name, backend) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool watch_peers(struct fl_control *c, const struct fl_config *config)
+{
+    bool fits = true;
+    fl_prober_begin(c->prober);
+    for (uint32_t i = 0; i < config->backend_count; i++) {
+        const struct fl_backend_conf *b = &config->backends[i];
+        bool by_controller = fl_control_by_controller(c, b->name);
+        for (uint32_t j = 0; j < b->peer_count; j++) {
+            fits &= fl_prober_keep(c->prober, b, &b->peers[j], by_controller) == 0;
+        }
+    }
+    fl_prober_end(c->prober);
+    return fits;
+}
+
+/* After the peers that they speak of are known. */
+static void hand_over_verdicts(struct fl_control *c)
+{
+    if (!c->verdicts_new) {
+        return;
+    }
+    c->verdicts_new = false;
+    for (uint32_t i = 0; i < c->pushed->backend_count; i++) {
+        const struct fl_state_backend *s = &c->pushed->backends[i];
+        for (uint32_t j = 0; j < s->verdict_count; j++) {
+            const struct fl_state_verdict *from = &s->verdicts[j];
+            struct fl_verdict v = {.status = from->status,
+                                   .source = FL_VERDICT_PUSHED,
+                                   .cause = from->cause,
+                                   .at_ms = fl_control_now_ms(c) - from->age_ms,
+                                   .at_unix_ms = fl_control_wall_ms(c) - from->age_ms};
+            memcpy(v.step, from->step, sizeof(v.step));
+            (void)fl_prober_pushed(c->prober, s->name, from->address, &v);
+        }
+    }
+}
+
+bool fl_control_merge(const struct fl_control *c, const struct fl_backend_conf *b,
+                      const char *address, struct fl_merged *ret)
+{
+    struct fl_watch_view w;
+    if (!fl_prober_look(c->prober, b->name, address, &w)) {
+        return false;
+    }
+    int64_t now_ms = fl_control_now_ms(c);
+    const struct fl_merge_facts facts = {
+        .policy = b->probe.type == FL_PROBE_NONE ? FL_VERDICTS_IGNORE : b->verdicts,
+        .own = w.own,
+        .pushed = w.pushed,
+        .pushed_age_ms = w.pushed != NULL ? now_ms - w.pushed->at_ms : 0,
+        .expires_ms = FL_STALE_INTERVALS * b->probe.interval_ms,
+        .now_ms = now_ms,
+        .keyed = false, /* probes are not signed yet */
+        .fingerprint = fl_prober_fingerprint(b, address),
+    };
+    fl_verdict_merge(&facts, ret);
+    return true;
+}
+
+static bool merged_verdict(void *arg, const struct fl_backend_conf *b, const char *address,
+                           struct fl_verdict *ret_merged, bool *ret_gated)
+{
+    struct fl_control *c = arg;
+    struct fl_merged m;
+    if (!fl_control_merge(c, b, address, &m)) {
+        return false;
+    }
+    if (m.probe_wanted) {
+        fl_prober_want(c->prober, b->name, address);
+    }
+    *ret_merged = m.verdict;
+    *ret_gated = m.gated;
+    return true;
+}
+
+struct fl_snapshot *fl_control_build(struct fl_control *c, struct fl_findings *f)
+{
+    struct fl_config *config = fl_control_effective(c, c->file, c->pushed, f);
+    if (config == NULL) {
+        return NULL;
+    }
+    bool fits = true;
+    fl_names_begin(c->names);
+    for (uint32_t i = 0; fits && i < config->backend_count; i++) {
+        fits = expand(c, config, &config->backends[i]);
+    }
+    fl_names_end(c->names);
+    struct fl_snapshot *s = NULL;
+    if (fits && watch_peers(c, config)) {
+        hand_over_verdicts(c);
+        s = fl_snapshot_build(c->conf.registry, config, c->conf.threads, c->generation + 1,
+                              merged_verdict, c);
+    }
+    if (s == NULL) {
+        fl_config_free(config);
+        return NULL;
+    }
+    c->generation++;
+    s->membership_generation = c->membership_generation;
+    return s;
+}
+
+/* ---- names that give no address ---- */
+
+void fl_control_backend_verdict(const struct fl_control *c, const struct fl_snap_backend *b,
+                                struct fl_verdict *ret)
+{
+    *ret = b->verdict;
+    struct fl_cause cause = {.code = ""};
+    for (uint32_t i = 0; b->peer_count == 0 && i < b->conf->peer_count; i++) {
+        const char *address = b->conf->peers[i].address;
+        struct fl_span host;
+        uint16_t port = 0;
+        struct fl_name_answer a = {0};
+        bool name = !is_literal(address) && split_name(address, &host, &port);
+        if (!name || !fl_names_look(c->names, host, port, &a) || !a.asked) {
+            return; /* nothing is known of this one yet */
+        }
+        if (cause.code[0] == '\0') {
+            fl_cause_set(&cause, "dns_failure", "no address for %s (%s)", address,
+                         a.err != 0 ? gai_strerror(a.err) : "the answer is empty");
+        }
+    }
+    if (cause.code[0] != '\0') {
+        *ret = (struct fl_verdict){.status = FL_VERDICT_UNREACHABLE,
+                                   .source = FL_VERDICT_OWN,
+                                   .cause = cause,
+                                   .step = "dns"};
+    }
+}

@@ -1,0 +1,77 @@
+/* prober - what this sidecar knows of its peers' verdicts, and when it asks again (behaviour.md
+ * section 5). A watch per (backend, address) holds the own verdict, the pushed one, and the probe;
+ * at most one probe per peer is in flight.
+ *
+ * When a peer is probed: at once when its watch is new or its definition changed; every interval
+ * with jitter, unless the controller does that for the backend; at once when a data thread found it
+ * failing (not more often than once a second) or a pushed verdict says "unreachable"; on demand;
+ * and again after 1, 2, 4 … s, at most the interval, while its own verdict is anything but healthy.
+ *
+ * Control thread only. */
+#ifndef FL_SIDECAR_ADMIN_PROBER_H
+#define FL_SIDECAR_ADMIN_PROBER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/check.h"
+#include "common/io/reactor.h"
+#include "common/model/config.h"
+#include "common/model/verdict.h"
+
+struct fl_prober;
+
+struct fl_prober_conf {
+    struct fl_reactor *reactor;
+    uint64_t seed; /* of the jitter */
+    /* An own probe has ended: verdict is the one that is kept now. changed: status, cause or note
+     * differ from before. */
+    void (*probed)(void *arg, const char *backend, const char *address,
+                   const struct fl_verdict *verdict, bool changed, bool answered);
+    void *arg;
+};
+
+struct fl_watch_view {
+    const struct fl_verdict *own;    /* status UNKNOWN: none yet */
+    const struct fl_verdict *pushed; /* NULL: none, or it has expired */
+    bool probing;
+};
+
+FL_MUST_USE int fl_prober_new(const struct fl_prober_conf *conf, struct fl_prober **ret);
+struct fl_prober *
+fl_prober_free(struct fl_prober *p); /* turn the reactor once more before it is freed */
+
+/* One configuration's worth of peers: begin, keep each that has a literal address, end (which
+ * forgets the others). by_controller: interval probes are the controller's. 0 or -ENOMEM. */
+void fl_prober_begin(struct fl_prober *p);
+FL_MUST_USE int fl_prober_keep(struct fl_prober *p, const struct fl_backend_conf *b,
+                               const struct fl_peer_conf *peer, bool by_controller);
+void fl_prober_end(struct fl_prober *p);
+/* Of the definition that is probed: protocol, address, probe and tls keys. */
+uint64_t fl_prober_fingerprint(const struct fl_backend_conf *b, const char *address);
+
+bool fl_prober_look(const struct fl_prober *p, const char *backend, const char *address,
+                    struct fl_watch_view *ret);
+/* A pushed verdict, kept for 3 intervals from its at_ms. True when it says something else than
+ * before. Unknown peers are ignored. */
+bool fl_prober_pushed(struct fl_prober *p, const char *backend, const char *address,
+                      const struct fl_verdict *v);
+/* Pushed verdicts that have just expired since last asked; a change like any other. Call now and
+ * then. */
+bool fl_prober_expire(struct fl_prober *p);
+
+void fl_prober_want(struct fl_prober *p, const char *backend,
+                    const char *address); /* a data thread found it failing */
+
+/* On demand: probes every peer of the backend now. A ticket for fl_prober_asked: true while that
+ * round goes on. */
+uint64_t fl_prober_ask(struct fl_prober *p, const char *backend);
+bool fl_prober_asked(const struct fl_prober *p, const char *backend, uint64_t ticket);
+
+unsigned fl_prober_unanswered(
+    const struct fl_prober *p); /* watches that probe and have no first result yet */
+
+/* Results so far, for metrics; by verdict status. False: the backend never had a probe. */
+bool fl_prober_counts(const struct fl_prober *p, const char *backend, uint64_t ret[5]);
+
+#endif

@@ -51,6 +51,14 @@ static inline size_t fl_buffer_len(const struct fl_buffer *b)
 {
     return b->end - b->start;
 }
+/* How much to read at once: at most 60 KiB. What is sent in one go then fits one segment of a
+ * loopback connection (MSS 65483); 64 KiB makes two of it and costs nearly twice the CPU per MiB
+ * (measured, bench 1m@8). */
+static inline size_t fl_buffer_read_size(const struct fl_buffer *b)
+{
+    size_t room = fl_buffer_room(b);
+    return room < 61440 ? room : 61440;
+}
 static inline char *fl_buffer_at(struct fl_buffer *b)
 {
     return b->bytes + b->start;

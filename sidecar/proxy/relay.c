@@ -304,7 +304,8 @@ static bool flush_response(struct fl_exchange *x)
     return all;
 }
 
-/* A buffer to read on into: large for a large rest, with a cut trailer line at its front. False: none now. */
+/* A buffer to read on into: large for a large rest, with a cut trailer line at its front. False:
+ * none now. */
 static bool ready_buffer(struct fl_exchange *x)
 {
     struct fl_relay *r = &x->relay;
@@ -331,7 +332,8 @@ static bool ready_buffer(struct fl_exchange *x)
     return true;
 }
 
-/* Nothing is in flight: the buffer goes back, so that the next connection works in the same warm memory. */
+/* Nothing is in flight: the buffer goes back, so that the next connection works in the same warm
+ * memory. */
 static void rest(struct fl_exchange *x)
 {
     if (x->relay.tail_len == 0) {
@@ -367,7 +369,7 @@ static enum fl_relay_step read_more(struct fl_exchange *x)
     if (fl_buffer_room(a->in) == 0) {
         return FL_RELAY_TRUNCATED; /* a trailer line longer than the buffer */
     }
-    size_t room = fl_buffer_room(a->in);
+    size_t room = fl_buffer_read_size(a->in);
     ssize_t n = fl_sock_recv(a->up->io.fd, a->in->bytes + a->in->end, room);
     if (n == -EAGAIN) {
         a->up->readable = false;

@@ -293,7 +293,7 @@ static enum fl_replay_read read_length(struct fl_exchange *x)
     if (b == NULL) {
         return FL_REPLAY_PAUSED;
     }
-    size_t asked = fl_buffer_room(b) < left ? fl_buffer_room(b) : (size_t)left;
+    size_t asked = fl_buffer_read_size(b) < left ? fl_buffer_read_size(b) : (size_t)left;
     ssize_t n = fl_sock_recv(x->client->io.fd, b->bytes + b->end, asked);
     enum fl_replay_read got = took(x, n, asked);
     if (got == FL_REPLAY_GOT) {

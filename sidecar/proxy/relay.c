@@ -63,7 +63,7 @@ static bool copy_head(struct fl_exchange *x, const char *bytes, const struct fl_
     if (p->rewrite_line) {
         fl_head_write_status_line(&f, bytes, p);
     }
-    fl_head_copy(&f, bytes, &p->head, FL_FIELD_HOP | FL_FIELD_SPACED, !p->rewrite_line);
+    fl_head_copy(&f, bytes, &p->head, FL_FIELD_HOP, !p->rewrite_line);
     fl_fmt_span(&f, own);
     fl_fmt_text(&f, "\r\n");
     fl_gather_add(&r->out, r->extra->bytes, f.len);

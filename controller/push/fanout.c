@@ -292,6 +292,11 @@ static int take_sidecars(struct fl_fanout *f, const struct fl_controller_config 
     return rc;
 }
 
+void fl_fanout_set_key(struct fl_fanout *f, const struct fl_sign_key *key)
+{
+    f->conf.key = key;
+}
+
 int fl_fanout_configure(struct fl_fanout *f, const struct fl_controller_config *c)
 {
     FL_MUST(f->conf.key != NULL || c->sidecar_count == 0);

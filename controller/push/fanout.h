@@ -30,6 +30,8 @@ FL_MUST_USE int fl_fanout_new(const struct fl_fanout_conf *conf, struct fl_fanou
 /* Pushes in flight are broken off. Accepts NULL, returns NULL. */
 struct fl_fanout *fl_fanout_free(struct fl_fanout *f);
 
+/* Later pushes are signed with this one. NULL only while there are no sidecars. */
+void fl_fanout_set_key(struct fl_fanout *f, const struct fl_sign_key *key);
 /* Takes interval, settle, concurrency, timeout and the list of sidecars; those that stay (address
  * and id) keep what is known of them. Nothing of c is kept. 0 or -ENOMEM (some sidecars are
  * missing). */

@@ -1,0 +1,124 @@
+/* ready and metrics */
+#include "controller/admin/page.h"
+#include "controller/admin/pages.h"
+
+static const char *const state_words[] = {"current", "behind", "unreachable"};
+_Static_assert(FL_COUNTOF(state_words) == FL_SIDECAR_STATES, "a word per state");
+
+const char *fl_pages_sidecar_word(enum fl_sidecar_state s)
+{
+    FL_MUST((unsigned)s < FL_SIDECAR_STATES);
+    return state_words[s];
+}
+
+enum fl_sidecar_state fl_pages_sidecar_state(const struct fl_fanout_view *s)
+{
+    if (s->failures >= FL_PUSH_UNREACHABLE_AFTER) {
+        return FL_SIDECAR_UNREACHABLE;
+    }
+    return s->lag_ms > 0 || s->acked_seq == 0 ? FL_SIDECAR_BEHIND : FL_SIDECAR_CURRENT;
+}
+
+struct fl_admin_view fl_pages_look(const struct fl_admin *admin)
+{
+    struct fl_admin_view v = {0};
+    admin->look(admin->arg, &v);
+    return v;
+}
+
+struct sums {
+    uint32_t by_state[FL_SIDECAR_STATES];
+    int64_t lag_ms; /* the longest */
+};
+
+static struct sums sum_sidecars(const struct fl_fanout *f)
+{
+    struct sums s = {0};
+    for (uint32_t i = 0; i < fl_fanout_count(f); i++) {
+        struct fl_fanout_view one;
+        fl_fanout_view(f, i, &one);
+        s.by_state[fl_pages_sidecar_state(&one)]++;
+        s.lag_ms = one.lag_ms > s.lag_ms ? one.lag_ms : s.lag_ms;
+    }
+    return s;
+}
+
+/* ---- ready: can this process do its work? A sidecar that is away is that sidecar's trouble. ----
+ */
+
+static const char *membership_word(const struct fl_admin_view *v)
+{
+    return v->services == NULL ? "waiting" : v->services_fault[0] != '\0' ? "stale" : "ready";
+}
+
+static void write_ready(struct fl_fmt *out, void *arg)
+{
+    const struct fl_admin_view *v = arg;
+    struct fl_page p = {out, false};
+    struct sums s = sum_sidecars(v->fanout);
+    bool degraded = v->services_fault[0] != '\0' || s.by_state[FL_SIDECAR_UNREACHABLE] > 0;
+    fl_page_open(&p, NULL, '{');
+    fl_page_text(&p, "status", v->services == NULL ? "waiting" : degraded ? "degraded" : "ready");
+    fl_page_text(&p, "membership", membership_word(v));
+    fl_page_open(&p, "sidecars", '{');
+    for (unsigned i = 0; i < FL_SIDECAR_STATES; i++) {
+        fl_page_int(&p, state_words[i], s.by_state[i]);
+    }
+    fl_page_close(&p, '}');
+    fl_page_close(&p, '}');
+    fl_fmt_char(out, '\n');
+}
+
+void fl_pages_ready(struct fl_mhd_call *call, void *arg)
+{
+    struct fl_admin_view v = fl_pages_look(arg);
+    fl_mhd_reply_written(call, v.services != NULL ? 200 : 503, "application/json", write_ready, &v);
+}
+
+/* ---- metrics ---- */
+
+static void head(struct fl_fmt *out, const char *name, const char *type, const char *help)
+{
+    fl_fmt_printf(out, "# HELP fairlead_controller_%s %s\n# TYPE fairlead_controller_%s %s\n", name,
+                  help, name, type);
+}
+
+static void gauge_secs(struct fl_fmt *out, const char *name, const char *labels, const char *help,
+                       int64_t ms)
+{
+    head(out, name, "gauge", help);
+    fl_fmt_printf(out, "fairlead_controller_%s%s ", name, labels);
+    fl_fmt_secs(out, ms * 1000);
+    fl_fmt_char(out, '\n');
+}
+
+static void write_metrics(struct fl_fmt *out, void *arg)
+{
+    const struct fl_admin_view *v = arg;
+    struct sums s = sum_sidecars(v->fanout);
+    head(out, "leader", "gauge", "1 while this replica pushes and probes.");
+    fl_fmt_text(out, "fairlead_controller_leader 1\n"); /* a file source has no second replica */
+    gauge_secs(out, "watch_age_seconds", "{resource=\"file\"}",
+               "Since the membership in force was last seen to be what its source says.",
+               v->services_age_ms);
+    head(out, "pushes_total", "counter", "Pushes to sidecars by how they ended.");
+    for (unsigned r = 0; r < FL_PUSH_RESULT_COUNT; r++) {
+        fl_fmt_printf(out, "fairlead_controller_pushes_total{result=\"%s\"} %llu\n",
+                      fl_push_result_token((enum fl_push_result)r),
+                      (unsigned long long)fl_fanout_total(v->fanout, (enum fl_push_result)r));
+    }
+    gauge_secs(out, "push_lag_seconds", "",
+               "Age of the oldest change that some sidecar does not have; 0: all have all.",
+               s.lag_ms);
+    head(out, "sidecars", "gauge", "Sidecars by state.");
+    for (unsigned i = 0; i < FL_SIDECAR_STATES; i++) {
+        fl_fmt_printf(out, "fairlead_controller_sidecars{state=\"%s\"} %u\n", state_words[i],
+                      s.by_state[i]);
+    }
+}
+
+void fl_pages_metrics(struct fl_mhd_call *call, void *arg)
+{
+    struct fl_admin_view v = fl_pages_look(arg);
+    fl_mhd_reply_written(call, 200, "text/plain; version=0.0.4", write_metrics, &v);
+}

@@ -1,0 +1,344 @@
+#include "controller/app.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "common/base/addr.h"
+#include "common/io/log.h"
+#include "common/io/reactor.h"
+#include "common/io/sock.h"
+#include "common/model/cause.h"
+#include "common/model/directives_show.h"
+#include "controller/admin/admin.h"
+#include "controller/decide/compose.h"
+#include "controller/load.h"
+#include "controller/push/fanout.h"
+#include "controller/signals.h"
+#include "controller/source_file.h"
+
+#define LOG_RING_BYTES ((size_t)256 << 10)
+#define BACKLOG        128
+
+struct app {
+    const char *config_path;
+    struct fl_controller_config *config;
+    struct fl_sign_key *key;
+    char *source_path; /* of the start: a source is not changed while running */
+
+    struct fl_reactor *reactor;
+    struct fl_log_writer *writer;
+    struct fl_log log;
+    struct fl_signals signals;
+    struct fl_source_file *source;
+    struct fl_fanout *fanout;
+    struct fl_verdict_table verdicts; /* empty until the controller probes */
+    struct fl_admin admin;
+    struct fl_mhd *status_server, *admin_server;
+    uint64_t said; /* hash of the warnings of the last composition */
+};
+
+/* ---- check ---- */
+
+static void write_config(const void *what, struct fl_fmt *out)
+{
+    fl_controller_config_show(what, out);
+}
+
+static bool show_config(const struct fl_controller_config *c)
+{
+    size_t len = 0;
+    char *text = fl_show_grown(write_config, c, &len);
+    bool good = text != NULL && fwrite(text, 1, len, stdout) == len && fflush(stdout) == 0;
+    free(text);
+    return good;
+}
+
+int fl_app_check(const char *config_path, bool show)
+{
+    struct fl_findings f, members;
+    struct fl_sign_key *key = NULL;
+    fl_findings_init(&f, config_path);
+    struct fl_controller_config *c = fl_load_config(config_path, &f, &key);
+    fl_load_print(&f);
+    bool good = c != NULL;
+    if (c != NULL) {
+        fl_findings_init(&members, c->source_file);
+        fl_load_check_membership(c->source_file, &members);
+        fl_load_print(&members);
+        good = members.errors == 0;
+        fl_findings_done(&members);
+    }
+    if (good && show) {
+        good = show_config(c);
+    }
+    fl_findings_done(&f);
+    fl_sign_key_free(key);
+    fl_controller_config_free(c);
+    return good ? FL_EXIT_CLEAN : FL_EXIT_USAGE;
+}
+
+/* ---- what happens while it runs ---- */
+
+static void say(const struct fl_log *log, enum fl_log_level level, const char *msg, const char *key,
+                const char *value)
+{
+    struct fl_log_line l;
+    fl_log_begin(log, &l, level, msg);
+    if (key != NULL) {
+        fl_log_text(&l, key, value);
+    }
+    fl_log_end(log, &l);
+}
+
+/* Each finding as a line of the event log. */
+static void say_findings(const struct app *a, const struct fl_findings *f, const char *msg)
+{
+    for (const struct fl_finding *one = f->first; one != NULL; one = one->next) {
+        char text[1024];
+        struct fl_fmt out = fl_fmt_of(text, sizeof(text));
+        fl_findings_print(f, one, &out);
+        say(&a->log, one->severity == FL_SEVERITY_ERROR ? FL_LOG_ERROR : FL_LOG_WARN, msg, "cause",
+            text);
+    }
+}
+
+static uint64_t hash_of(const struct fl_findings *f)
+{
+    uint64_t hash = 0;
+    for (const struct fl_finding *one = f->first; one != NULL; one = one->next) {
+        hash = hash * 31 + fl_show_hash(fl_span_of(one->text));
+    }
+    return hash;
+}
+
+/* Membership, configuration or verdicts have changed. Nothing is pushed before there is membership:
+ * sidecars keep what they have. */
+static void compose(struct app *a)
+{
+    const struct fl_services *services = fl_source_file_services(a->source);
+    struct fl_findings f;
+    if (services == NULL) {
+        return;
+    }
+    fl_findings_init(&f, "");
+    struct fl_state *s =
+        fl_compose_state(a->config, services, &a->verdicts, fl_reactor_now_ms(a->reactor), &f);
+    uint64_t hash = hash_of(&f);
+    if (hash != a->said) {
+        a->said = hash;
+        say_findings(a, &f, "membership is missing");
+    }
+    fl_findings_done(&f);
+    if (s == NULL) {
+        say(&a->log, FL_LOG_ERROR, "state not made, the last one stays", "cause", "out of memory");
+        return;
+    }
+    fl_fanout_offer(a->fanout, s);
+}
+
+static void on_membership(void *arg)
+{
+    compose(arg);
+}
+
+static void look(void *arg, struct fl_admin_view *ret)
+{
+    const struct app *a = arg;
+    *ret = (struct fl_admin_view){
+        .now_ms = fl_reactor_now_ms(a->reactor),
+        .config = a->config,
+        .fanout = a->fanout,
+        .verdicts = &a->verdicts,
+        .services = fl_source_file_services(a->source),
+        .services_age_ms = fl_source_file_age_ms(a->source),
+        .services_read_unix_ms = fl_source_file_read_unix_ms(a->source),
+        .services_fault = fl_source_file_fault(a->source),
+    };
+}
+
+/* What only a restart changes. */
+static void warn_fixed(const struct app *a, const struct fl_controller_config *fresh)
+{
+    const struct fl_controller_config *now = a->config;
+    const struct {
+        const char *key, *now, *fresh;
+    } fixed[] = {{"source", a->source_path, fresh->source_file},
+                 {"listen.admin", now->listen.admin, fresh->listen.admin},
+                 {"listen.status", now->listen.status, fresh->listen.status}};
+    for (size_t i = 0; i < FL_COUNTOF(fixed); i++) {
+        if (strcmp(fixed[i].now, fixed[i].fresh) != 0) {
+            say(&a->log, FL_LOG_WARN, "taken at the start: restart to change it", "key",
+                fixed[i].key);
+        }
+    }
+}
+
+static void reload(struct app *a)
+{
+    struct fl_findings f;
+    struct fl_sign_key *key = NULL;
+    fl_findings_init(&f, a->config_path);
+    struct fl_controller_config *fresh = fl_load_config(a->config_path, &f, &key);
+    say_findings(a, &f, fresh == NULL ? "config refused" : "config");
+    fl_findings_done(&f);
+    if (fresh == NULL) {
+        return;
+    }
+    warn_fixed(a, fresh);
+    fl_fanout_set_key(a->fanout, key);
+    fl_sign_key_free(a->key);
+    fl_controller_config_free(a->config);
+    a->key = key;
+    a->config = fresh;
+    if (fl_fanout_configure(a->fanout, fresh) < 0) {
+        say(&a->log, FL_LOG_ERROR, "some sidecars are not pushed to", "cause", "out of memory");
+    }
+    say(&a->log, FL_LOG_INFO, "config applied", "file", a->config_path);
+    compose(a);
+}
+
+static void on_signal(void *arg, int number)
+{
+    struct app *a = arg;
+    if (number == SIGHUP) {
+        reload(a);
+    } else {
+        say(&a->log, FL_LOG_INFO, "ending", "signal", number == SIGTERM ? "SIGTERM" : "SIGINT");
+        fl_reactor_stop(a->reactor);
+    }
+}
+
+/* ---- start and end ---- */
+
+static uint64_t seed(void)
+{
+    uint64_t n = 0;
+    ssize_t got = getrandom(&n, sizeof(n), GRND_NONBLOCK); /* for jitter, not for secrets */
+    return got == (ssize_t)sizeof(n) ? n : 1;
+}
+
+static int open_log(struct app *a)
+{
+    a->log = (struct fl_log){.level = FL_LOG_INFO};
+    int rc = fl_log_writer_new(&a->writer, 1, 2);
+    if (rc < 0) {
+        return rc;
+    }
+    a->log.ring = fl_log_ring_new(a->writer, LOG_RING_BYTES);
+    rc = a->log.ring != NULL ? fl_log_writer_start(a->writer) : -ENOMEM;
+    a->log.ring = rc == 0 ? a->log.ring : NULL;
+    return rc;
+}
+
+/* -errno; the event says which listener. */
+static int listen_at(const struct app *a, const char *key, const char *text, int *ret_fd)
+{
+    struct fl_addr at;
+    int rc = fl_addr_parse(fl_span_of(text), &at) ? fl_sock_listen(&at, BACKLOG, ret_fd) : -EINVAL;
+    if (rc < 0) {
+        struct fl_log_line l;
+        fl_log_begin(&a->log, &l, FL_LOG_ERROR, "cannot listen");
+        fl_log_text(&l, "key", key);
+        fl_log_text(&l, "address", text);
+        fl_log_text(&l, "cause", fl_cause_errno_text(-rc));
+        fl_log_end(&a->log, &l);
+    }
+    return rc;
+}
+
+static int open_listeners(struct app *a)
+{
+    const struct fl_controller_config *c = a->config;
+    struct fl_addr at;
+    bool loopback = fl_addr_parse(fl_span_of(c->listen.admin), &at) && fl_addr_is_loopback(&at);
+    int fd = -1;
+    a->admin = (struct fl_admin){look, a};
+    int rc = listen_at(a, "listen.status", c->listen.status, &fd);
+    rc = rc < 0 ? rc : fl_admin_open_status(&a->admin, a->reactor, fd, &a->status_server);
+    rc = rc < 0 ? rc : listen_at(a, "listen.admin", c->listen.admin, &fd);
+    return rc < 0 ? rc : fl_admin_open_admin(&a->admin, a->reactor, loopback, fd, &a->admin_server);
+}
+
+static int start(struct app *a)
+{
+    int rc = fl_reactor_new(&a->reactor);
+    if (rc < 0) {
+        return rc;
+    }
+    const struct fl_fanout_conf fanout = {a->reactor, &a->log, a->key,
+                                          fl_reactor_wall_ms(a->reactor) / 1000, seed()};
+    const struct fl_source_file_conf source = {a->reactor, &a->log, a->source_path, on_membership,
+                                               a};
+    fl_verdict_table_init(&a->verdicts, fanout.seed);
+    rc = fl_signals_open(&a->signals, a->reactor, on_signal, a);
+    rc = rc < 0 ? rc : fl_fanout_new(&fanout, &a->fanout);
+    rc = rc < 0 ? rc : fl_fanout_configure(a->fanout, a->config);
+    rc = rc < 0 ? rc : fl_source_file_new(&source, &a->source);
+    rc = rc < 0 ? rc : open_listeners(a);
+    return rc;
+}
+
+static void say_started(const struct app *a)
+{
+    struct fl_log_line l;
+    fl_log_begin(&a->log, &l, FL_LOG_INFO, "controller started");
+    fl_log_text(&l, "version", FL_VERSION);
+    fl_log_text(&l, "source", a->source_path);
+    fl_log_int(&l, "sidecars", a->config->sidecar_count);
+    fl_log_text(&l, "keyid", a->key != NULL ? fl_sign_key_id(a->key) : "");
+    fl_log_end(&a->log, &l);
+}
+
+static void stop(struct app *a)
+{
+    fl_mhd_free(a->status_server);
+    fl_mhd_free(a->admin_server);
+    fl_source_file_free(a->source);
+    fl_fanout_free(a->fanout);
+    if (a->reactor != NULL) {
+        fl_reactor_close(a->reactor, &a->signals.io);
+        fl_verdict_table_done(&a->verdicts);
+    }
+    fl_reactor_free(a->reactor);
+    a->log.ring = NULL;
+    fl_log_writer_stop(a->writer);
+    fl_sign_key_free(a->key);
+    fl_controller_config_free(a->config);
+    free(a->source_path);
+}
+
+static int run(struct app *a)
+{
+    int rc = open_log(a);
+    rc = rc < 0 ? rc : start(a);
+    if (rc < 0) {
+        say(&a->log, FL_LOG_ERROR, "cannot start", "cause", fl_cause_errno_text(-rc));
+        return FL_EXIT_REFUSED;
+    }
+    say_started(a);
+    fl_source_file_look(a->source);
+    fl_reactor_run(a->reactor);
+    return FL_EXIT_CLEAN;
+}
+
+int fl_app_run(const char *config_path)
+{
+    struct app a = {.config_path = config_path, .signals.io.fd = -1};
+    struct fl_findings f;
+    fl_signals_block();
+    fl_findings_init(&f, config_path);
+    a.config = fl_load_config(config_path, &f, &a.key);
+    fl_load_print(&f);
+    fl_findings_done(&f);
+    if (a.config == NULL) {
+        return FL_EXIT_USAGE;
+    }
+    a.source_path = strdup(a.config->source_file);
+    int code = a.source_path != NULL ? run(&a) : FL_EXIT_REFUSED;
+    stop(&a);
+    return code;
+}

@@ -119,7 +119,10 @@ bool fl_scope_read_route(struct fl_reading *r, const struct fl_place *at, const 
     *ret = (struct fl_route_conf){.bucket = bucket, .line = line_of(n)};
     fl_scope_default(r->arena, FL_SCOPE_ROUTE, false, ret);
     if (n->kind == FL_NODE_SCALAR) { /* `releases: minio` */
-        fl_value_set(r, at, fl_scope_find(FL_SCOPE_ROUTE, "backend"), n, ret);
+        if (fl_value_set(r, at, fl_scope_find(FL_SCOPE_ROUTE, "backend"), n, ret) &&
+            !ret->backend[0]) {
+            fl_reading_fault(r, at, n->line, "is empty; give the name of a backend");
+        }
     } else if (fl_node_get(n, "invalid") && r->origin == FL_ORIGIN_PUSH) {
         struct fl_place here = fl_place_key(at, "invalid");
         fl_value_set(r, &here, fl_scope_find(FL_SCOPE_ROUTE, "invalid"), fl_node_get(n, "invalid"),

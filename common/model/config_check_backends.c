@@ -1,3 +1,5 @@
+#include <stdlib.h>
+
 #include "common/base/addr.h"
 #include "common/base/units.h"
 #include "common/model/config_check.h"
@@ -72,25 +74,31 @@ static bool is_own(const char *peer, const struct fl_addr *a, const char *listen
     return fl_addr_eq(a, &l) || (a->port == l.port && here && fl_addr_is_any(&l));
 }
 
+/* Pairwise on parsed addresses: at most 1024 of them. */
 static void check_addresses(const struct checking *k)
 {
     const struct fl_backend_conf *b = k->b;
+    struct fl_addr *parsed = calloc(b->peer_count ? b->peer_count : 1, sizeof(*parsed));
+    if (!parsed) {
+        say(k, FL_SEVERITY_ERROR, "peers", "out of memory");
+        return;
+    }
     for (uint32_t i = 0; i < b->peer_count; i++) {
-        struct fl_addr a = literal_of(b->peers[i].address);
-        for (uint32_t j = 0; j < i; j++) {
-            struct fl_addr other = literal_of(b->peers[j].address);
-            if (b->peers[i].address[0] &&
-                same_address(b->peers[i].address, &a, b->peers[j].address, &other)) {
+        const char *address = b->peers[i].address;
+        parsed[i] = literal_of(address);
+        for (uint32_t j = 0; address[0] && j < i; j++) {
+            if (same_address(address, &parsed[i], b->peers[j].address, &parsed[j])) {
                 say_peer(k, i, "is listed twice; use weight for a larger share", "");
                 break;
             }
         }
         for (size_t l = 0; l < k->own_count; l++) {
-            if (is_own(b->peers[i].address, &a, k->own[l].address)) {
+            if (is_own(address, &parsed[i], k->own[l].address)) {
                 say_peer(k, i, "is our own listener: ", k->own[l].name);
             }
         }
     }
+    free(parsed);
 }
 
 static unsigned bit_of(const char *name)

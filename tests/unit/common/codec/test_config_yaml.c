@@ -258,6 +258,26 @@ static void finish_may_run_twice(void **state)
     fl_config_free(c);
 }
 
+static void a_pool_is_bounded(void **state)
+{
+    static char text[128 << 10];
+    struct fl_fmt out = fl_fmt_of(text, sizeof(text));
+    (void)state;
+    fl_fmt_text(&out, "routes: {a: s}\nbackends: {s: {probe: {type: none}, peers: [");
+    for (int i = 0; i < 1024; i++) {
+        fl_fmt_printf(&out, "{address: '10.0.%d.%d:9000'}, ", i / 256, i % 256);
+    }
+    size_t at = out.len;
+    fl_fmt_text(&out, "]}}\n");
+    struct fl_config *c = load(text);
+    assert_int_equal(fl_config_backend(c, "s")->peer_count, 1024);
+    fl_config_free(c);
+    out.len = at;
+    fl_fmt_text(&out, "{address: 'x:1'}]}}\n");
+    assert_null(fl_config_yaml_load("f", fl_span_of(text), NULL, 0, &f));
+    assert_string_equal(findings(), "f:2: error: backends.s.peers: has more than 1024 entries\n");
+}
+
 static void services_in_a_file_and_their_endpoints(void **state)
 {
     (void)state;
@@ -324,6 +344,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_environment_goes_over_the_file, begin, end),
         cmocka_unit_test_setup_teardown(zero_is_no_override, begin, end),
         cmocka_unit_test_setup_teardown(finish_may_run_twice, begin, end),
+        cmocka_unit_test_setup_teardown(a_pool_is_bounded, begin, end),
         cmocka_unit_test_setup_teardown(services_in_a_file_and_their_endpoints, begin, end),
         cmocka_unit_test_setup_teardown(the_controller_reads_its_own, begin, end),
     };

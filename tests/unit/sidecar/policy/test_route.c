@@ -54,10 +54,10 @@ static const struct kit s3 = {
     .s3 = {"a", "b"},
     .routes = {
         {.bucket = "releases", .backend = "a",
-         .paths = {{"/pay/"}, {"/pay/now/"}, {"/pay/now/x", NULL, true}, {"/", NULL, true}, {"/a b/"}, {"/p/../q"}}},
+         .paths = {{.prefix = "/pay/"}, {.prefix = "/pay/now/"}, {.prefix = "/pay/now/x", .exact = true}, {.prefix = "/", .exact = true}, {.prefix = "/a b/"}, {.prefix = "/p/../q"}}},
         {.bucket = "my.dotted.bucket", .backend = "b"},
         {.bucket = "broken", .backend = "nowhere", .invalid = "backend is unknown"},
-        {.bucket = "*", .backend = "b", .paths = {{"/logs/2026/"}, {"/tmp"}}},
+        {.bucket = "*", .backend = "b", .paths = {{.prefix = "/logs/2026/"}, {.prefix = "/tmp"}}},
     },
 };
 
@@ -136,8 +136,8 @@ static const struct kit web = { /* the nginx-location form */
     .hosts = {"s3.internal"},
     .routes = {
         {.bucket = "*", .backend = "web",
-         .paths = {{"/api/", "api"}, {"/api/v2/"}, {"/health", NULL, true}, {"/"}}},
-        {.bucket = "static", .backend = "api", .paths = {{"/img/"}}},
+         .paths = {{.prefix = "/api/", .backend = "api"}, {.prefix = "/api/v2/"}, {.prefix = "/health", .exact = true}, {.prefix = "/"}}},
+        {.bucket = "static", .backend = "api", .paths = {{.prefix = "/img/"}}},
     },
 };
 
@@ -180,7 +180,7 @@ static const struct kit mixed = {
     .http = {"web"},
     .routes = {
         {.bucket = "releases", .backend = "store"},
-        {.bucket = "app", .backend = "web", .paths = {{"/x/", "store"}}},
+        {.bucket = "app", .backend = "web", .paths = {{.prefix = "/x/", .backend = "store"}}},
         {.bucket = "/", .backend = "store"},
     },
 };

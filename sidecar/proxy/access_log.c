@@ -174,8 +174,8 @@ static bool wanted(const struct fl_exchange *x, int64_t request_us)
 static void fill(const struct fl_exchange *x, struct record *r)
 {
     r->wall_ms = fl_reactor_wall_ms(x->worker->reactor);
-    r->bytes_in = x->body.body_bytes;
-    r->bytes_out = x->relay.body_bytes;
+    r->bytes_in = x->body.body_bytes + (x->malformed ? 0 : x->request.head.length);
+    r->bytes_out = x->relay.sent_bytes;
     r->operation = x->policy != NULL ? fl_s3_operation_name(x->operation.op) : "";
     r->retry_reason = x->retry_note != NULL ? x->retry_note : "";
     r->error = fl_answer_row(x->answer)->token;

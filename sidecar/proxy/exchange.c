@@ -194,7 +194,6 @@ static enum fl_x_state relay(struct fl_exchange *x)
 static enum fl_x_state reply(struct fl_exchange *x)
 {
     if (fl_relay_flush(x)) {
-        x->relay.body_bytes = x->relay.out_body_left;
         x->end = x->keep_alive                       ? FL_CLIENT_KEEP
                  : x->body.complete && !x->malformed ? FL_CLIENT_CLOSE
                                                      : FL_CLIENT_DRAIN;
@@ -289,7 +288,7 @@ static void notice_client(struct fl_exchange *x)
         leave_queue(x);
         x->ended = FL_OUTCOME_CLIENT_ABORT;
         x->class = NULL;
-        x->status = x->state == FL_X_REPLY && x->relay.body_bytes > 0 ? x->status : 499;
+        x->status = x->state == FL_X_REPLY && x->relay.sent_bytes > 0 ? x->status : 499;
         x->end = FL_CLIENT_CLOSE;
         enter(x, FL_X_FINISH);
     }

@@ -53,8 +53,7 @@ struct fl_relay {
     struct fl_gather out; /* being sent to the client */
     /* Bytes in attempt.in behind what is being sent, to be looked at again. */
     uint32_t tail_off, tail_len;
-    uint64_t body_bytes;        /* sent to the client (bytes_out) */
-    uint64_t out_body_left;     /* of out: body bytes, counted when sent */
+    uint64_t sent_bytes;        /* to the client, heads included (bytes_out) */
     struct fl_buffer *extra;    /* a head that did not fit as slices */
     struct fl_buffer *trailers; /* lines that wait for the end of the body */
     bool broken;                /* the upstream ended too early; what came before goes out first */

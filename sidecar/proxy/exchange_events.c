@@ -45,7 +45,6 @@ static void log_disabled(struct fl_exchange *x, const struct fl_pick *pick,
     fl_fmt_rfc3339(&f, fl_reactor_wall_ms(w->reactor) + (c->until_ms - fl_worker_now_ms(w)));
     fl_log_text(&l, "until", text);
     fl_log_end(&w->log, &l);
-    fl_tally_add(&x->backend->tally->lines[w->index].quarantines, 1);
 }
 
 static void log_readmitted(struct fl_exchange *x, const struct fl_pick *pick, bool route_only)

@@ -132,7 +132,6 @@ static void add_body(struct fl_exchange *x, const char *data, size_t n)
     if (r->chunked_out) {
         fl_gather_add(&r->out, "\r\n", 2);
     }
-    r->out_body_left += n;
 }
 
 /* The end of a body that we frame chunked: last chunk, trailers, empty line. */
@@ -282,11 +281,12 @@ bool fl_relay_flush(struct fl_exchange *x)
         c->writable = false;
     }
     r->corked = more;
+    r->sent_bytes += (uint64_t)n;
     r->client_progress_ms = fl_worker_now_ms(x->worker);
     return r->out.left == 0;
 }
 
-/* Everything prepared has left; counts the body bytes and marks the point of no return. */
+/* Marks the point of no return. True: everything prepared has left. */
 static bool flush_response(struct fl_exchange *x)
 {
     struct fl_relay *r = &x->relay;
@@ -296,10 +296,6 @@ static bool flush_response(struct fl_exchange *x)
         x->released = true;
         x->first_byte_us = fl_reactor_now_us(x->worker->reactor);
         fl_replay_unkeep(x);
-    }
-    if (all) {
-        r->body_bytes += r->out_body_left;
-        r->out_body_left = 0;
     }
     return all;
 }

@@ -223,7 +223,6 @@ bool fl_reply_prepare(struct fl_exchange *x, int64_t release_at_ms)
     fl_gather_add(out, head.base, head.len);
     if (x->request.method != FL_METHOD_HEAD) {
         fl_gather_add(out, body.base, body.len);
-        x->relay.out_body_left = body.len;
     }
     return true;
 }

@@ -146,6 +146,7 @@ int fl_worker_init(struct fl_worker *w, unsigned index, struct fl_engine *e,
     fl_rng_seed(&w->rng, e->seed + index * UINT64_C(0x9e3779b97f4a7c15));
     fl_timer_set(w->reactor, &w->house_timer, fl_worker_now_ms(w) + HOUSE_MS);
     fl_reactor_on_turn(w->reactor, on_turn, w);
+    atomic_store_explicit(&w->turned_ms, fl_worker_now_ms(w), memory_order_relaxed);
     return 0;
 }
 

@@ -75,6 +75,30 @@ static void a_trial_that_brings_a_counted_status(void **state)
     pool_done(&pool);
 }
 
+/* The route's own trial breaks: it failed for the route, and is one failure more for the peer. */
+static void a_route_trial_that_breaks(void **state)
+{
+    (void)state;
+    struct pool_spec spec = pool_fail;
+    spec.count_failures = FL_ON_ERROR | FL_ON_HTTP_503;
+    spec.max_fails = 2;
+    struct pool pool;
+    const char *name;
+    pool_init(&pool, &spec);
+    for (int i = 0; i < 4; i++) {
+        pool_one(&pool, POOL_READ, i % 2 ? FL_OUTCOME_OK : FL_OUTCOME_HTTP_STATUS, 503, &name);
+    }
+    pool.now_ms += 10000;
+    struct fl_settled s = pool_one(&pool, POOL_READ, FL_OUTCOME_CONNECT_FAILED, 0, &name);
+    assert_string_equal(name, "127.0.0.1:9998");
+    assert_int_equal(s.peer.what, FL_HEALTH_SAME);
+    assert_int_equal(s.route.what, FL_HEALTH_DISABLED);
+    assert_int_equal(
+        fl_peer_health_fails(&pool.b->peers[0].peer->health, &pool.b->peers[0].health, pool.now_ms),
+        1);
+    pool_done(&pool);
+}
+
 static void what_counts_and_what_never_does(void **state)
 {
     (void)state;
@@ -245,6 +269,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_counted_status_is_the_routes_own_affair),
         cmocka_unit_test(a_trial_that_brings_a_counted_status),
+        cmocka_unit_test(a_route_trial_that_breaks),
         cmocka_unit_test(what_counts_and_what_never_does),
         cmocka_unit_test(stragglers_are_counted_in_metrics_only),
         cmocka_unit_test(an_answer_readmits_before_the_body_ends),

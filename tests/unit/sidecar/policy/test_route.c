@@ -103,6 +103,7 @@ static const struct row host_style[] = {
     {"s3.internal:80", "/", "*", "", ""},
     {".s3.internal", "/releases/k", "releases", "releases", "k"},
     {"xs3.internal", "/releases/k", "releases", "releases", "k"},
+    {"logs-s3.internal", "/releases/k", "releases", "releases", "k"}, /* not below the base */
     {"localhost:8420", "/releases/k", "releases", "releases", "k"},
     {"releases.localhost", "/k", "releases", "releases", "k"},
     {"[::1]:8420", "/releases/k", "releases", "releases", "k"},

@@ -14,8 +14,10 @@ struct fl_probe_facts {
     const char *key_id;  /* s3: "" = anonymous; masked before it is shown */
 };
 
-/* After FL_PROBE_DECIDED. Sets status, cause, note, step and duration_ms; source, times and fingerprint are the caller's. */
-void fl_probe_judge(const struct fl_probe_facts *f, const struct fl_probe_plan *p, struct fl_verdict *ret);
+/* After FL_PROBE_DECIDED. Sets status, cause, note, step and duration_ms; source, times and
+ * fingerprint are the caller's. */
+void fl_probe_judge(const struct fl_probe_facts *f, const struct fl_probe_plan *p,
+                    struct fl_verdict *ret);
 /* Is the status one of "200-399,404"? False for a text that is no such list. */
 bool fl_probe_judge_expects(const char *expect, int status);
 

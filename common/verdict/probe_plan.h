@@ -1,6 +1,7 @@
-/* probe_plan - which request a probe sends next, and when it has seen enough (behaviour.md section 5). A failed or silent
- * attempt is tried once more on a fresh connection before any verdict; an answer decides, except that a HEAD which was
- * refused is followed by ListBuckets, whose answer has a body that says why. Pure: common/probe does what it says. */
+/* probe_plan - which request a probe sends next, and when it has seen enough (behaviour.md section
+ * 5). A failed or silent attempt is tried once more on a fresh connection before any verdict; an
+ * answer decides, except that a HEAD which was refused is followed by ListBuckets, whose answer has
+ * a body that says why. Pure: common/probe does what it says. */
 #ifndef FL_COMMON_VERDICT_PROBE_PLAN_H
 #define FL_COMMON_VERDICT_PROBE_PLAN_H
 
@@ -36,7 +37,8 @@ struct fl_probe_result {
     int status;              /* of the head, 0 = none */
     bool foreign;            /* s3: the answer is plainly none of S3's (an HTML page, say) */
     char code[64];           /* s3 error code, from the body or x-minio-error-code; "" none */
-    char detail[96];         /* for people: TLS error, expected region, first bytes, clock difference; "" none */
+    char detail[96]; /* for people: TLS error, expected region, first bytes, clock difference; ""
+                        none */
     int64_t duration_ms;
 };
 
@@ -55,7 +57,8 @@ enum fl_probe_next {
     FL_PROBE_NO_VERDICT, /* our own exhaustion: says nothing of the peer */
 };
 
-void fl_probe_plan_begin(struct fl_probe_plan *p, enum fl_probe_type type, bool has_bucket); /* type != none */
+void fl_probe_plan_begin(struct fl_probe_plan *p, enum fl_probe_type type,
+                         bool has_bucket); /* type != none */
 enum fl_probe_next fl_probe_plan_take(struct fl_probe_plan *p, const struct fl_probe_result *r);
 
 #endif

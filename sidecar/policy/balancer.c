@@ -3,8 +3,9 @@
 #include "common/base/check.h"
 #include "common/model/config_check.h"
 
-#define START_STEPS_MAX 1024 /* of the random start: a thousand picks once in a process, at most   \
-                              */
+#define START_STEPS_MAX                                                                            \
+    1024 /* of the random start: a thousand picks once in a process, at most                       \
+          */
 
 static const struct fl_snap_peer *peer_at(const struct fl_candidates *c, uint32_t position)
 {

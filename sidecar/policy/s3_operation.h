@@ -1,5 +1,6 @@
-/* s3_operation - what a request does, by method, target and a few header facts: its S3 operation (log, metric), how often
- * it may be repeated (behaviour.md section 3) and which deadline it has (section 4). Pure. */
+/* s3_operation - what a request does, by method, target and a few header facts: its S3 operation
+ * (log, metric), how often it may be repeated (behaviour.md section 3) and which deadline it has
+ * (section 4). Pure. */
 #ifndef FL_SIDECAR_POLICY_S3_OPERATION_H
 #define FL_SIDECAR_POLICY_S3_OPERATION_H
 
@@ -17,7 +18,11 @@ enum fl_replay_class {
     FL_CLASS_N, /* a repeat changes state */
 };
 
-enum fl_deadline_kind { FL_DEADLINE_CONTROL, FL_DEADLINE_UPLOAD /* + 1 s per MiB */, FL_DEADLINE_LONG };
+enum fl_deadline_kind {
+    FL_DEADLINE_CONTROL,
+    FL_DEADLINE_UPLOAD /* + 1 s per MiB */,
+    FL_DEADLINE_LONG
+};
 
 // clang-format off
 /* id, log name */
@@ -42,9 +47,9 @@ struct fl_operation_facts {
     struct fl_span path;  /* of the target, raw, "/bucket/key" or "/key" when bucket_in_host */
     struct fl_span query; /* without "?" */
     bool bucket_in_host;
-    bool conditional;     /* any If-*, x-amz-copy-source-if-*, x-amz-if-match-* field */
-    bool copy_source;     /* x-amz-copy-source */
-    bool write_offset;    /* x-amz-write-offset-bytes */
+    bool conditional;  /* any If-*, x-amz-copy-source-if-*, x-amz-if-match-* field */
+    bool copy_source;  /* x-amz-copy-source */
+    bool write_offset; /* x-amz-write-offset-bytes */
 };
 
 struct fl_operation {
@@ -54,7 +59,8 @@ struct fl_operation {
     bool write; /* changes the store: a read-only backup refuses it */
 };
 
-struct fl_operation fl_s3_operation_of(enum fl_protocol protocol, const struct fl_operation_facts *f);
+struct fl_operation fl_s3_operation_of(enum fl_protocol protocol,
+                                       const struct fl_operation_facts *f);
 const char *fl_s3_operation_name(enum fl_s3_operation op);
 const char *fl_replay_class_name(enum fl_replay_class c); /* "S" "I" "C" "N" */
 

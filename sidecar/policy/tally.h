@@ -1,5 +1,6 @@
-/* tally - counters of routes and backends that outlive snapshots. Each data thread adds to its own line (relaxed, never
- * locked); the metrics page sums. Keyed by name in the registry; labels are bounded by the configuration. */
+/* tally - counters of routes and backends that outlive snapshots. Each data thread adds to its own
+ * line (relaxed, never locked); the metrics page sums. Keyed by name in the registry; labels are
+ * bounded by the configuration. */
 #ifndef FL_SIDECAR_POLICY_TALLY_H
 #define FL_SIDECAR_POLICY_TALLY_H
 
@@ -51,7 +52,8 @@ struct fl_backend_tally {
 
 static inline void fl_tally_add(_Atomic uint64_t *c, uint64_t n)
 {
-    atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
+    atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n,
+                          memory_order_relaxed);
 }
 void fl_latency_add(struct fl_latency *l, int64_t us);
 

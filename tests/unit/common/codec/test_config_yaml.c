@@ -309,7 +309,8 @@ static void the_controller_reads_its_own(void **state)
         "c",
         FL_SPAN("source: file:/x.yaml\nprobe_defaults: {interval: 7s}\nprobe: {namespaces: [a, "
                 "b]}\npush: {signing_key_file: /k}\n"
-                "backends: {m: {service: {namespace: n, name: m, port: s3}, probe: {timeout: "
+                "backends: {m: {service: {namespace: n, name: m, port: s3}, probe: {type: tcp, "
+                "timeout: "
                 "3s}}}\nroutes: {r: m}\n"
                 "sidecars: [{address: '127.0.0.1:8422', id: local}]\n"),
         &f);

@@ -1,5 +1,6 @@
-/* answer_json - what a sidecar answers to a push (contract-cluster.md section 4): the pair and hash in force, and its own
- * findings, the second vantage point. Encoded by the sidecar, decoded by the controller. No fds. */
+/* answer_json - what a sidecar answers to a push (contract-cluster.md section 4): the pair and hash
+ * in force, and its own findings, the second vantage point. Encoded by the sidecar, decoded by the
+ * controller. No fds. */
 #ifndef FL_COMMON_CODEC_ANSWER_JSON_H
 #define FL_COMMON_CODEC_ANSWER_JSON_H
 
@@ -27,7 +28,9 @@ struct fl_push_answer {
 };
 
 void fl_answer_json_encode(const struct fl_push_answer *a, struct fl_fmt *out);
-/* Strings and observations live in the arena. A 409 has epoch and seq alone; unknown members are nobody's fault. */
-bool fl_answer_json_decode(struct fl_span body, struct fl_arena *arena, struct fl_push_answer *ret, struct fl_findings *f);
+/* Strings and observations live in the arena. A 409 has epoch and seq alone; unknown members are
+ * nobody's fault. */
+bool fl_answer_json_decode(struct fl_span body, struct fl_arena *arena, struct fl_push_answer *ret,
+                           struct fl_findings *f);
 
 #endif

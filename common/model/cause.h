@@ -1,5 +1,6 @@
-/* cause - the sentence for people: a stable code (metric label) and ASCII text without counters, times or addresses of the
- * asking side, written once where the fault is known and carried unchanged everywhere. A plain value. Pure. */
+/* cause - the sentence for people: a stable code (metric label) and ASCII text without counters,
+ * times or addresses of the asking side, written once where the fault is known and carried
+ * unchanged everywhere. A plain value. Pure. */
 #ifndef FL_COMMON_MODEL_CAUSE_H
 #define FL_COMMON_MODEL_CAUSE_H
 
@@ -10,8 +11,10 @@ struct fl_cause {
     char text[224]; /* "connect to 10.0.1.10:9000 failed (Connection refused)" */
 };
 
-void fl_cause_set(struct fl_cause *c, const char *code, const char *fmt, ...) FL_PRINTF(3, 4); /* cuts, never overflows; non-ASCII -> '?' */
-/* A stable code for an errno value (positive): connect_refused, host_unreachable, reset … "os_error" otherwise. */
+void fl_cause_set(struct fl_cause *c, const char *code, const char *fmt, ...)
+    FL_PRINTF(3, 4); /* cuts, never overflows; non-ASCII -> '?' */
+/* A stable code for an errno value (positive): connect_refused, host_unreachable, reset …
+ * "os_error" otherwise. */
 const char *fl_cause_errno_code(int err);
 const char *fl_cause_errno_text(int err); /* "Connection refused"; constant text, thread-safe */
 

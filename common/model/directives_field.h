@@ -1,5 +1,5 @@
-/* directives_field - a row's field in its struct: width, load, store, and the numbers behind its text. For the files of
- * this folder. Pure. */
+/* directives_field - a row's field in its struct: width, load, store, and the numbers behind its
+ * text. For the files of this folder. Pure. */
 #ifndef FL_COMMON_MODEL_DIRECTIVES_FIELD_H
 #define FL_COMMON_MODEL_DIRECTIVES_FIELD_H
 
@@ -35,7 +35,8 @@ size_t fl_field_width(enum fl_type t); /* of plain types */
 /* Numbers, truth values, words and masks. */
 int64_t fl_field_load(const struct fl_directive *d, const void *base);
 void fl_field_store(const struct fl_directive *d, void *base, int64_t v);
-enum fl_parsed fl_field_parse(const struct fl_directive *d, struct fl_span s, bool quoted, int64_t *ret);
+enum fl_parsed fl_field_parse(const struct fl_directive *d, struct fl_span s, bool quoted,
+                              int64_t *ret);
 /* One word of a condition list to its FL_ON_* bit; 0: unknown. */
 uint32_t fl_field_condition(struct fl_span word);
 

@@ -1,4 +1,5 @@
-/* findings - what is wrong with a configuration: place, key, remedy; several at once, in document order. */
+/* findings - what is wrong with a configuration: place, key, remedy; several at once, in document
+ * order. */
 #ifndef FL_COMMON_MODEL_FINDINGS_H
 #define FL_COMMON_MODEL_FINDINGS_H
 
@@ -26,8 +27,10 @@ struct fl_findings {
 
 void fl_findings_init(struct fl_findings *f, const char *file);
 void fl_findings_done(struct fl_findings *f);
-void fl_findings_add(struct fl_findings *f, enum fl_severity s, int line, const char *fmt, ...) FL_PRINTF(4, 5);
+void fl_findings_add(struct fl_findings *f, enum fl_severity s, int line, const char *fmt, ...)
+    FL_PRINTF(4, 5);
 /* "FILE:LINE: error: text" (contract.md section 2); prints one finding without newline. */
-void fl_findings_print(const struct fl_findings *f, const struct fl_finding *one, struct fl_fmt *out);
+void fl_findings_print(const struct fl_findings *f, const struct fl_finding *one,
+                       struct fl_fmt *out);
 
 #endif

@@ -11,8 +11,8 @@ struct fl_nearest {
 };
 
 struct fl_nearest fl_nearest_to(struct fl_span given);
-/* Offers one candidate, which must outlive *n; the first of equally near ones stays. Case, '-' for '_' and nginx's
- * "proxy_" in front do not count. */
+/* Offers one candidate, which must outlive *n; the first of equally near ones stays. Case, '-' for
+ * '_' and nginx's "proxy_" in front do not count. */
 void fl_nearest_offer(struct fl_nearest *n, const char *candidate);
 
 #endif

@@ -1,6 +1,6 @@
-/* outcome - what an attempt produced, which condition of next_upstream / count_failures it is, and what the client is told.
- * Two tables; everything that names an outcome or an answer (log, metric, header, status) comes from them. Frozen words:
- * contract.md sections 5 and 7. Pure. */
+/* outcome - what an attempt produced, which condition of next_upstream / count_failures it is, and
+ * what the client is told. Two tables; everything that names an outcome or an answer (log, metric,
+ * header, status) comes from them. Frozen words: contract.md sections 5 and 7. Pure. */
 #ifndef FL_COMMON_MODEL_OUTCOME_H
 #define FL_COMMON_MODEL_OUTCOME_H
 
@@ -23,7 +23,7 @@ enum fl_condition {
     FL_ON_NON_IDEMPOTENT = 1 << 10, /* a permission, not a condition */
 };
 #define FL_ON_ANY_STATUS                                                                           \
-    (FL_ON_HTTP_500 | FL_ON_HTTP_502 | FL_ON_HTTP_503 | FL_ON_HTTP_504 | FL_ON_HTTP_403 |           \
+    (FL_ON_HTTP_500 | FL_ON_HTTP_502 | FL_ON_HTTP_503 | FL_ON_HTTP_504 | FL_ON_HTTP_403 |          \
      FL_ON_HTTP_404 | FL_ON_HTTP_429)
 
 /* The condition of a response status, or FL_ON_NEVER. */
@@ -110,7 +110,8 @@ struct fl_outcome_row {
 const struct fl_answer_row *fl_answer_row(enum fl_answer a);
 const struct fl_outcome_row *fl_outcome_row(enum fl_outcome o);
 
-/* Does an attempt with this outcome (and status, 0 = none came) match the mask of a route's list? */
+/* Does an attempt with this outcome (and status, 0 = none came) match the mask of a route's list?
+ */
 bool fl_outcome_listed(enum fl_outcome o, int status, uint32_t mask);
 /* Does it count against the peer under count_failures? Throttling, 403 and 404 never do. */
 bool fl_outcome_counts(enum fl_outcome o, int status, uint32_t count_failures);

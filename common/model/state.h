@@ -1,5 +1,6 @@
-/* state - the document a controller pushes: the whole state for one sidecar configuration (contract-cluster.md section 4).
- * Idempotent; newest (epoch, seq) wins. Decoded by common/codec/state_json. Pure. */
+/* state - the document a controller pushes: the whole state for one sidecar configuration
+ * (contract-cluster.md section 4). Idempotent; newest (epoch, seq) wins. Decoded by
+ * common/codec/state_json. Pure. */
 #ifndef FL_COMMON_MODEL_STATE_H
 #define FL_COMMON_MODEL_STATE_H
 
@@ -21,9 +22,10 @@ struct fl_state_verdict {
 
 struct fl_state_backend {
     const char *name;
-    bool has_peers;               /* "peers" was there, even if empty */
-    bool owns;                    /* other keys than peers and verdicts are there: the controller defines this backend */
-    struct fl_backend_conf conf;  /* peers in conf.peers; the other keys only when owns */
+    bool has_peers; /* "peers" was there, even if empty */
+    bool owns; /* other keys than peers and verdicts are there: the controller defines this backend
+                */
+    struct fl_backend_conf conf; /* peers in conf.peers; the other keys only when owns */
     struct fl_state_verdict *verdicts;
     uint32_t verdict_count;
 };
@@ -39,20 +41,26 @@ struct fl_state {
     uint64_t hash;          /* of the set without epoch, seq and verdicts */
 };
 
-FL_MUST_USE struct fl_state *fl_state_new(void); /* empty, with conf for its strings; NULL = no memory */
+FL_MUST_USE struct fl_state *
+fl_state_new(void); /* empty, with conf for its strings; NULL = no memory */
 struct fl_state *fl_state_free(struct fl_state *s);
-void fl_state_sort(struct fl_state *s); /* names and verdict addresses in byte order: the canonical order of encode and hash */
-/* The effective configuration: the file's, overlaid by name with what the push defines; finish and check applied. A backend
- * with peers and verdicts only gets those members beside its written peers (same address: the pushed keys win) and stays the
- * file's; where the file has no such backend it is the controller's, with defaults. Pushed peers and definitions carry
- * FL_OWNER_CONTROLLER. pushed may be NULL. NULL with findings when the result is invalid (nothing changes then). */
-FL_MUST_USE struct fl_config *fl_state_overlay(const struct fl_config *file, const struct fl_state *pushed, struct fl_findings *f);
+void fl_state_sort(struct fl_state *s); /* names and verdict addresses in byte order: the canonical
+                                           order of encode and hash */
+/* The effective configuration: the file's, overlaid by name with what the push defines; finish and
+ * check applied. A backend with peers and verdicts only gets those members beside its written peers
+ * (same address: the pushed keys win) and stays the file's; where the file has no such backend it
+ * is the controller's, with defaults. Pushed peers and definitions carry FL_OWNER_CONTROLLER.
+ * pushed may be NULL. NULL with findings when the result is invalid (nothing changes then). */
+FL_MUST_USE struct fl_config *fl_state_overlay(const struct fl_config *file,
+                                               const struct fl_state *pushed,
+                                               struct fl_findings *f);
 /* (epoch, seq) strictly newer than the pair in force? */
 bool fl_state_newer(int64_t epoch, int64_t seq, int64_t have_epoch, int64_t have_seq);
-/* May a configuration that a person sends replace the file's (PUT config, SIGHUP)? Backends and routes that are the
- * controller's in the one in force must be absent, as in it, or as in the file so far: those as in force are taken out of
- * `proposed` (they stay the controller's). Else a finding names the owner, and false: answer 409, nothing changes.
- * All three are finished. */
-bool fl_state_settle_owners(const struct fl_config *file, const struct fl_config *in_force, struct fl_config *proposed, struct fl_findings *f);
+/* May a configuration that a person sends replace the file's (PUT config, SIGHUP)? Backends and
+ * routes that are the controller's in the one in force must be absent, as in it, or as in the file
+ * so far: those as in force are taken out of `proposed` (they stay the controller's). Else a
+ * finding names the owner, and false: answer 409, nothing changes. All three are finished. */
+bool fl_state_settle_owners(const struct fl_config *file, const struct fl_config *in_force,
+                            struct fl_config *proposed, struct fl_findings *f);
 
 #endif

@@ -1,4 +1,5 @@
-/* verdict - what a probe says of a peer, and what follows for its backend. A plain value; frozen: contract.md section 6. */
+/* verdict - what a probe says of a peer, and what follows for its backend. A plain value; frozen:
+ * contract.md section 6. */
 #ifndef FL_COMMON_MODEL_VERDICT_H
 #define FL_COMMON_MODEL_VERDICT_H
 
@@ -8,7 +9,13 @@
 #include "common/base/span.h"
 #include "common/model/cause.h"
 
-enum fl_verdict_status { FL_VERDICT_UNKNOWN, FL_VERDICT_HEALTHY, FL_VERDICT_UNREACHABLE, FL_VERDICT_AUTH_REJECTED, FL_VERDICT_ERRORING };
+enum fl_verdict_status {
+    FL_VERDICT_UNKNOWN,
+    FL_VERDICT_HEALTHY,
+    FL_VERDICT_UNREACHABLE,
+    FL_VERDICT_AUTH_REJECTED,
+    FL_VERDICT_ERRORING
+};
 enum fl_verdict_source { FL_VERDICT_NONE, FL_VERDICT_OWN, FL_VERDICT_PUSHED };
 
 struct fl_verdict {
@@ -20,10 +27,11 @@ struct fl_verdict {
     int64_t at_ms;         /* monotonic; 0 = never */
     int64_t at_unix_ms;    /* for people */
     int64_t duration_ms;
-    uint64_t fingerprint;  /* of the definition that was probed */
+    uint64_t fingerprint; /* of the definition that was probed */
 };
 
-const char *fl_verdict_status_name(enum fl_verdict_status s); /* healthy unreachable auth-rejected erroring unknown */
+const char *fl_verdict_status_name(
+    enum fl_verdict_status s); /* healthy unreachable auth-rejected erroring unknown */
 bool fl_verdict_status_parse(struct fl_span text, enum fl_verdict_status *ret);
 static inline bool fl_verdict_blocks(enum fl_verdict_status s)
 {

@@ -95,19 +95,6 @@ static void fill_facts(struct fl_exchange *x, enum fl_outcome o, int status,
     };
 }
 
-/* A retry away from a peer that is quarantined by now, to one that has just answered this thread,
- * costs no token. */
-static bool is_free(const struct fl_exchange *x, const struct fl_pick *next)
-{
-    int64_t now_ms = fl_worker_now_ms(x->worker), until_ms = 0;
-    const struct fl_peer *from = x->backend->peers[x->attempt.pick.index].peer;
-    const struct fl_peer *to = x->backend->peers[next->index].peer;
-    int64_t answered_ms =
-        atomic_load_explicit(&to->lines[x->worker->index].last_answer_ms, memory_order_relaxed);
-    bool away = fl_peer_health_gate(&from->health, now_ms, &until_ms) != FL_HEALTH_LIVE;
-    return away && answered_ms != 0 && now_ms - answered_ms <= 1000;
-}
-
 /* Decides with a peer already in hand, so that the budget knows where the retry would go; gives it
  * back on a refusal. */
 static enum fl_retry decide(struct fl_exchange *x, enum fl_outcome o, int status)
@@ -120,17 +107,19 @@ static enum fl_retry decide(struct fl_exchange *x, enum fl_outcome o, int status
     }
     struct fl_ask ask;
     fl_judge_ask(x, &ask);
+    struct fl_retry_budget *budget = &x->backend->lanes[ask.thread].budget;
+    bool has_token = fl_retry_budget_has(budget, &x->backend->budget, ask.now_ms);
     fl_backend_pick(x->backend, x->policy, &ask, &x->next_pick);
     if (x->next_pick.kind != FL_PICK_PEER) {
-        return FL_RETRY_NO_PEER;
+        return has_token ? FL_RETRY_NO_PEER : FL_RETRY_BUDGET;
     }
-    struct fl_backend_lane *lane = &x->backend->lanes[x->worker->index];
-    if (!is_free(x, &x->next_pick)) {
-        if (!fl_retry_budget_has(&lane->budget, &x->backend->budget, ask.now_ms)) {
+    if (!fl_backend_retry_is_free(x->backend, x->policy, x->attempt.pick.index, x->next_pick.index,
+                                  ask.now_ms, ask.thread)) {
+        if (!has_token) {
             fl_backend_cancel(x->backend, x->policy, &x->next_pick, ask.now_ms, ask.thread);
             return FL_RETRY_BUDGET;
         }
-        fl_retry_budget_spend(&lane->budget);
+        fl_retry_budget_spend(budget);
     }
     x->has_next_pick = true;
     return FL_RETRY_YES;

@@ -95,13 +95,15 @@ static void say(const struct fl_log *log, enum fl_log_level level, const char *m
 }
 
 /* Each finding as a line of the event log. */
-static void say_findings(const struct app *a, const struct fl_findings *f, const char *msg)
+static void say_findings(const struct app *a, const struct fl_findings *f, const char *error,
+                         const char *warning)
 {
     for (const struct fl_finding *one = f->first; one != NULL; one = one->next) {
         char text[1024];
         struct fl_fmt out = fl_fmt_of(text, sizeof(text));
         fl_findings_print(f, one, &out);
-        say(&a->log, one->severity == FL_SEVERITY_ERROR ? FL_LOG_ERROR : FL_LOG_WARN, msg, "cause",
+        bool is_error = one->severity == FL_SEVERITY_ERROR;
+        say(&a->log, is_error ? FL_LOG_ERROR : FL_LOG_WARN, is_error ? error : warning, "cause",
             text);
     }
 }
@@ -117,7 +119,7 @@ static uint64_t hash_of(const struct fl_findings *f)
 
 /* Membership, configuration or verdicts have changed. Nothing is pushed before there is membership:
  * sidecars keep what they have. */
-static void compose(struct app *a)
+static void compose(struct app *a, bool at_once)
 {
     const struct fl_services *services = fl_source_file_services(a->source);
     struct fl_findings f;
@@ -130,19 +132,19 @@ static void compose(struct app *a)
     uint64_t hash = hash_of(&f);
     if (hash != a->said) {
         a->said = hash;
-        say_findings(a, &f, "membership is missing");
+        say_findings(a, &f, "membership is missing", "membership is missing");
     }
     fl_findings_done(&f);
     if (s == NULL) {
         say(&a->log, FL_LOG_ERROR, "state not made, the last one stays", "cause", "out of memory");
         return;
     }
-    fl_fanout_offer(a->fanout, s);
+    fl_fanout_offer(a->fanout, s, at_once);
 }
 
 static void on_membership(void *arg)
 {
-    compose(arg);
+    compose(arg, false);
 }
 
 static void look(void *arg, struct fl_admin_view *ret)
@@ -183,7 +185,7 @@ static void reload(struct app *a)
     struct fl_sign_key *key = NULL;
     fl_findings_init(&f, a->config_path);
     struct fl_controller_config *fresh = fl_load_config(a->config_path, &f, &key);
-    say_findings(a, &f, fresh == NULL ? "config refused" : "config");
+    say_findings(a, &f, "config refused", "config warning");
     fl_findings_done(&f);
     if (fresh == NULL) {
         return;
@@ -198,7 +200,7 @@ static void reload(struct app *a)
         say(&a->log, FL_LOG_ERROR, "some sidecars are not pushed to", "cause", "out of memory");
     }
     say(&a->log, FL_LOG_INFO, "config applied", "file", a->config_path);
-    compose(a);
+    compose(a, true);
 }
 
 static void on_signal(void *arg, int number)

@@ -190,18 +190,18 @@ static bool same_verdicts(const struct fl_state *a, const struct fl_state *b)
     return true;
 }
 
-void fl_fanout_offer(struct fl_fanout *f, struct fl_state *s)
+void fl_fanout_offer(struct fl_fanout *f, struct fl_state *s, bool at_once)
 {
     s->hash = fl_state_json_hash(s);
     bool same = f->state != NULL && s->hash == f->state->hash && same_verdicts(f->state, s);
-    bool urgent = fl_compose_takes_away(f->state, s);
+    bool urgent = at_once || fl_compose_takes_away(f->state, s);
     fl_state_free(f->state);
     f->state = s;
     f->aged_at_ms = now_of(f);
     if (!same) {
         fl_push_plan_changed(&f->plan, urgent, now_of(f));
-        drive(f);
     }
+    drive(f);
 }
 
 const struct fl_state *fl_fanout_state(const struct fl_fanout *f)
@@ -304,9 +304,7 @@ int fl_fanout_configure(struct fl_fanout *f, const struct fl_controller_config *
     f->plan.settle_ms = c->push.settle_ms;
     f->plan.concurrency = c->push.concurrency;
     f->timeout_ms = c->push.timeout_ms;
-    int rc = take_sidecars(f, c);
-    drive(f);
-    return rc;
+    return take_sidecars(f, c);
 }
 
 /* ---- life ---- */

@@ -5,6 +5,7 @@
 #ifndef FL_CONTROLLER_PUSH_FANOUT_H
 #define FL_CONTROLLER_PUSH_FANOUT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/base/check.h"
@@ -36,8 +37,9 @@ void fl_fanout_set_key(struct fl_fanout *f, const struct fl_sign_key *key);
  * and id) keep what is known of them. Nothing of c is kept. 0 or -ENOMEM (some sidecars are
  * missing). */
 FL_MUST_USE int fl_fanout_configure(struct fl_fanout *f, const struct fl_controller_config *c);
-/* The newest state; taken over. Nothing is sent when nothing changed. */
-void fl_fanout_offer(struct fl_fanout *f, struct fl_state *s);
+/* The newest state; taken over. Nothing is sent to those who have it. at_once: do not let it
+ * settle. */
+void fl_fanout_offer(struct fl_fanout *f, struct fl_state *s, bool at_once);
 const struct fl_state *fl_fanout_state(const struct fl_fanout *f); /* NULL: none yet */
 
 struct fl_fanout_view { /* one sidecar */

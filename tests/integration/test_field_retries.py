@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from bed.config import http, peer, s3
+from bed.config import FREE, http, peer, s3
 from bed.origin import generated, sha256
 from bed.play import Caller, meet, paced, parallel
 from bed.sidecar import chain
@@ -52,7 +52,7 @@ def test_br13_reset_right_after_accept(sidecar, origins, method):
 def test_br14_a_replayed_put_is_whole_or_is_not(sidecar, origins):
     u1, u2 = origins(2)
     body, rng = generated(1 << 20), random.Random(14)
-    s = sidecar(s3(u1, u2, max_fails=0, route=RESET))
+    s = sidecar(s3(u1, u2, max_fails=0, route=RESET, **FREE))
     outcomes = set()
     for i in range(24):
         u1.rules(f"rst_request={rng.choice([0, 1, 1000, 65536, rng.randrange(1 << 20)])}")
@@ -72,7 +72,7 @@ def test_br15_replay_buffer_boundary(sidecar, origins):
     limit = 65536
     u1, u2 = origins(2)
     u1.rules("rst_request=1024")
-    s = sidecar(s3(u1, u2, max_fails=0, route={**RESET, "replay_body": "64KiB"}))
+    s = sidecar(s3(u1, u2, max_fails=0, route={**RESET, "replay_body": "64KiB"}, **FREE))
     for size, replayed in ((limit - 1, True), (limit, True), (limit + 1, False)):
         body = generated(size)
         response, line = meet(s, u1, "PUT", f"/b/{size}", body=body)
@@ -93,7 +93,7 @@ def test_br15_replay_buffer_boundary(sidecar, origins):
 @pytest.mark.parametrize("balance", ["round_robin", "least_conn", "random_two"])
 def test_br16_retry_goes_elsewhere_at_once(sidecar, origin, dead, balance):
     u2, gone = origin("u2"), dead()
-    s = sidecar(http(gone, u2, max_fails=0, balance=balance))
+    s = sidecar(http(gone, u2, max_fails=0, balance=balance, **FREE))
     results = [s.traced("GET", "/x") for _ in range(40)]
     for burst in range(3):
         results += parallel(32, lambda i: s.traced("GET", "/x"))
@@ -129,7 +129,7 @@ def test_br18_discarded_attempt_does_not_leak(sidecar, origins):
     size = 1 << 20
     u1.rules('status=503 header="X-A: 1" framing=chunked size=3000 chunk=1000 rate=30000')
     u2.rules(f'status=200 header="X-B: 1" framing=chunked size={size} chunk=5000')
-    s = sidecar(http(u1, u2, max_fails=0, route={"next_upstream": ["error", "timeout", "http_503"]}))
+    s = sidecar(http(u1, u2, max_fails=0, route={"next_upstream": ["error", "timeout", "http_503"]}, **FREE))
     for _ in range(6):
         with s.wire() as wire:
             for _ in range(2):

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from bed.config import http, s3
+from bed.config import FREE, http, s3
 from bed.origin import generated, sha256
 from bed.wire import Ended, chunked, head
 from bed.sidecar import chain
@@ -78,7 +78,7 @@ def test_br41_request_moves_on_while_100_is_pending(sidecar, origins, method):
     """Whatever its method: none of its body has been sent."""
     u1, u2 = origins(2)
     u1.rules("rst_request=0")
-    s = sidecar(s3(u1, u2, max_fails=0))
+    s = sidecar(s3(u1, u2, max_fails=0, **FREE))
     for _ in range(3):
         with s.wire() as wire:
             interim, final = upload(wire, method)
@@ -90,7 +90,7 @@ def test_br41_request_moves_on_while_100_is_pending(sidecar, origins, method):
 def test_br41_second_100_is_swallowed(sidecar, origins):
     u1, u2 = origins(2)
     u1.rules('early raw="HTTP/1.1 100 Continue\\r\\n\\r\\n" close')
-    s = sidecar(s3(u1, u2, max_fails=0))
+    s = sidecar(s3(u1, u2, max_fails=0, **FREE))
     for i in range(4):
         with s.wire() as wire:
             wire.send(head("PUT", f"/b/{i}", {**WAIT, "Content-Length": 1000}))
@@ -132,7 +132,7 @@ def test_br41_another_1xx_is_relayed_and_ends_retrying(sidecar, origins):
 def test_br41_expect_gate_asks_for_the_client(sidecar, origins):
     u1, u2 = origins(2)
     u1.rules("rst_request=0")
-    s = sidecar(s3(u1, u2, max_fails=0, route={"expect_gate": "64KiB"}))
+    s = sidecar(s3(u1, u2, max_fails=0, route={"expect_gate": "64KiB"}, **FREE))
     for i in range(3):
         response = s.call("PUT", f"/b/{i}", body=MIB)
         assert response.status == 200 and response.interim == [], "the client did not ask, so it sees no 100"

@@ -203,7 +203,10 @@ def test_profile_backend_numbers(sidecar, origin, name):
     s = sidecar(http(broken, good, profile=name))
     for i in range(1, max_fails + 1):
         meet(s, broken, target="/x", tries=12)
-        assert len(s.events(DISABLED)) == (1 if i == max_fails else 0), f"after {i} failures of {max_fails}"
+        if i < max_fails:
+            time.sleep(0.1)
+            assert s.events(DISABLED) == [], f"after {i} failures of {max_fails}"
+    assert s.wait_event(DISABLED)["fails"] == max_fails
 
 
 # -- drills (section 24) --------------------------------------------------------------------------------------------

@@ -1,6 +1,9 @@
 """Sidecar configurations in a few words. Probes are off unless asked for, so that passive handling stands alone."""
 
 
+FREE = {"retry_budget": {"ratio": "100%", "min_per_second": 1000}}  # for tests that retry more than one request in five
+
+
 def address_of(peer):
     return peer if isinstance(peer, str) else peer.address
 

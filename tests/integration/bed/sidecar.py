@@ -12,6 +12,13 @@ from .wire import Wire, call
 _ids = itertools.count(1)
 
 
+class Dumper(yaml.SafeDumper):
+    """YAML as people write it: no anchors for parts that a test uses twice."""
+
+    def ignore_aliases(self, data):
+        return True
+
+
 def next_id():
     """A request id that no other request of this test run has."""
     return f"t{os.getpid():x}-{next(_ids)}"
@@ -29,7 +36,7 @@ class Program(Process):
     def write_config(self, config):
         self.config = config
         with open(self.config_file, "w", encoding="utf-8") as f:
-            f.write(config if isinstance(config, str) else yaml.safe_dump(config, sort_keys=False))
+            f.write(config if isinstance(config, str) else yaml.dump(config, Dumper=Dumper, sort_keys=False))
 
     # -- admin ------------------------------------------------------------------------------------------------
     def ask(self, method, path, body=None, headers=(), port=None, timeout=15):

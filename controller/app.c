@@ -273,8 +273,8 @@ static int start(struct app *a)
     }
     const struct fl_fanout_conf fanout = {a->reactor, &a->log, a->key,
                                           fl_reactor_wall_ms(a->reactor) / 1000, seed()};
-    const struct fl_source_file_conf source = {a->reactor, &a->log, a->source_path, on_membership,
-                                               a};
+    const struct fl_source_file_conf source = {
+        a->reactor, &a->log, a->source_path, FL_SOURCE_FILE_LOOK_MS, on_membership, a};
     fl_verdict_table_init(&a->verdicts, fanout.seed);
     rc = fl_signals_open(&a->signals, a->reactor, on_signal, a);
     rc = rc < 0 ? rc : fl_fanout_new(&fanout, &a->fanout);

@@ -13,8 +13,8 @@
 #include "common/model/directives_show.h"
 #include "controller/file.h"
 
-#define LOOK_MS    5000
-#define REST_MS    1000 /* a change that nobody announced must have been there for so long */
+#define REST_SHARE                                                                                 \
+    5 /* of look_ms: a change that nobody announced must have been there for so long */
 #define PATH_BYTES 4096
 #define FAULT_MAX  512
 #define WATCHED                                                                                    \
@@ -234,7 +234,7 @@ static void on_timer(struct fl_timer *t)
 {
     struct fl_source_file *s = fl_container_of(t, struct fl_source_file, timer);
     struct mark now = mark_of(s->conf.path);
-    int64_t wait_ms = LOOK_MS;
+    int64_t wait_ms = s->conf.look_ms;
     renew_watch(s);
     if (same_mark(&now, &s->read)) {
         s->seen_good_ms = s->broken || s->services == NULL ? s->seen_good_ms : now_of(s);
@@ -245,7 +245,7 @@ static void on_timer(struct fl_timer *t)
     } else if (same_mark(&now, &s->last)) {
         fl_source_file_look(s);
     } else {
-        wait_ms = REST_MS;
+        wait_ms = s->conf.look_ms / REST_SHARE;
     }
     s->last = now;
     fl_timer_set(s->conf.reactor, &s->timer, now_of(s) + wait_ms);
@@ -302,7 +302,7 @@ int fl_source_file_new(const struct fl_source_file_conf *conf, struct fl_source_
         return rc;
     }
     watch_folder(s); /* before the first reading: no change falls between */
-    fl_timer_set(conf->reactor, &s->timer, now_of(s) + LOOK_MS);
+    fl_timer_set(conf->reactor, &s->timer, now_of(s) + conf->look_ms);
     *ret = s;
     return 0;
 }

@@ -21,10 +21,13 @@
 
 struct fl_source_file;
 
+#define FL_SOURCE_FILE_LOOK_MS 5000
+
 struct fl_source_file_conf {
     struct fl_reactor *reactor;
     const struct fl_log *log;
     const char *path; /* must outlive the source */
+    int64_t look_ms;  /* FL_SOURCE_FILE_LOOK_MS; tests have less time */
     /* Another good document is in force. Never called from within new. */
     void (*changed)(void *arg);
     void *arg;

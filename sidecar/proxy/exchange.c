@@ -194,9 +194,7 @@ static enum fl_x_state relay(struct fl_exchange *x)
 static enum fl_x_state reply(struct fl_exchange *x)
 {
     if (fl_relay_flush(x)) {
-        x->end = x->keep_alive                       ? FL_CLIENT_KEEP
-                 : x->body.complete && !x->malformed ? FL_CLIENT_CLOSE
-                                                     : FL_CLIENT_DRAIN;
+        x->end = fl_judge_end(x);
         return FL_X_FINISH;
     }
     if (x->client_gone) {

@@ -174,6 +174,11 @@ static enum fl_x_state refuse_route(struct fl_exchange *x, enum fl_answer a)
         fl_cause_set(&x->cause, "bad_route", "%s", x->policy->invalid);
     } else if (a == FL_ANSWER_NO_ROUTE && x->bucket[0] != '\0') {
         fl_cause_set(&x->cause, "no_route", "no route for bucket '%.200s'", x->bucket);
+    } else if (a ==
+               FL_ANSWER_BAD_REQUEST) { /* as nginx: such a client is not listened to further */
+        x->keep_alive = false;
+        fl_cause_set(&x->cause, "bad_target",
+                     "the path has a malformed percent-escape or leaves its root");
     }
     return fl_judge_answer(x, a, 0);
 }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "common/io/sock.h"
 #include "sidecar/proxy/engine_state.h"
 #include "sidecar/proxy/exchange_clock.h"
 #include "sidecar/proxy/exchange_events.h"
@@ -308,6 +309,17 @@ enum fl_x_state fl_judge_attempt(struct fl_exchange *x)
                                                                                         : failed(x);
 }
 
+/* A close with bytes unread is an RST, which takes the rest of the answer with it (RFC 9112 section
+ * 9.6): those that are there, or that the client is known to send, are read first. */
+enum fl_client_end fl_judge_end(const struct fl_exchange *x)
+{
+    if (x->keep_alive) {
+        return FL_CLIENT_KEEP;
+    }
+    bool silent = x->body.complete && !x->malformed && !x->client->readable;
+    return silent ? FL_CLIENT_CLOSE : FL_CLIENT_DRAIN;
+}
+
 enum fl_x_state fl_judge_relayed(struct fl_exchange *x, enum fl_outcome o)
 {
     struct fl_attempt *a = &x->attempt;
@@ -317,9 +329,7 @@ enum fl_x_state fl_judge_relayed(struct fl_exchange *x, enum fl_outcome o)
     if (o == FL_OUTCOME_OK) {
         settle(x, x->verdict_of_head, r->status);
         fl_attempt_end(x, r->upstream_reusable && a->fully_sent && !a->send_broken);
-        x->end = x->keep_alive      ? FL_CLIENT_KEEP
-                 : x->body.complete ? FL_CLIENT_CLOSE
-                                    : FL_CLIENT_DRAIN;
+        x->end = fl_judge_end(x);
         return FL_X_FINISH;
     }
     a->outcome = o;
@@ -332,6 +342,9 @@ enum fl_x_state fl_judge_relayed(struct fl_exchange *x, enum fl_outcome o)
     }
     settle(x, o, r->status);
     fl_attempt_end(x, false);
+    if (r->corked) { /* the reset would throw away what was held back */
+        fl_sock_push(x->client->io.fd);
+    }
     if (!x->released) { /* the client left before the answer began */
         x->status = 499;
     }

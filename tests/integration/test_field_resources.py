@@ -59,7 +59,7 @@ def test_br39_new_requests_are_served_while_draining(sidecar, origin):
 def test_br40_slow_readers_do_not_fill_memory(sidecar, origin):
     u1 = origin("u1", f"size={100 << 20} method=GET", "read_rate=1000000 method=PUT", sndbuf=65536, rcvbuf=65536)
     s = sidecar(s3(u1))
-    assert s.get("/b").status == 200 or True
+    assert s.call("HEAD", "/b").status == 200
     before = s.rss_kib()
     readers = [s.wire(rcvbuf=16384) for _ in range(8)]
     for i, wire in enumerate(readers):
@@ -76,7 +76,7 @@ def test_br40_slow_readers_do_not_fill_memory(sidecar, origin):
     grown = s.rss_kib() - before
     assert grown < 24 * 1024, f"{grown} KiB for 12 stalled transfers of 100 MiB"
     sent = u1.stats()["bytes_out"]
-    assert sent < 60 << 20, f"the origin is throttled too: {sent >> 20} MiB taken from it"
+    assert sent < 32 << 20, f"the origin is throttled too: {sent >> 20} MiB taken from it"
     for wire in readers + writers:
         wire.rst()
     u1.kill()

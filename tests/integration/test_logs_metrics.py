@@ -166,6 +166,7 @@ def test_metrics_are_present_with_their_labels(sidecar, origin, dead):
     s = sidecar(http(gone, alive, max_fails=1))
     for _ in range(4):
         assert s.get("/x").status == 200
+    s.wait_metric("fairlead_requests_total", 4)
     m = s.metrics()
     for name, labels in LABELS.items():
         series = m.series(name)
@@ -192,6 +193,7 @@ def test_histogram_buckets_are_cumulative(sidecar, origin):
     s = sidecar(http(origin("a", "delay=30")))
     for _ in range(5):
         s.get("/x")
+    s.wait_metric("fairlead_requests_total", 5)
     m = s.metrics()
     series = sorted(((float(have["le"].replace("+Inf", "inf")), v) for have, v in
                      m.series("fairlead_request_duration_seconds_bucket") if have.get("route") == "*"))
@@ -203,6 +205,7 @@ def test_histogram_buckets_are_cumulative(sidecar, origin):
 def test_sacrificed_requests_are_counted(sidecar, dead):
     s = sidecar(http(dead(), dead(), max_fails=1, fail_timeout="10s"))
     assert s.get("/x").status == 502 and s.get("/x").status == 503
+    s.wait_metric("fairlead_requests_total", 2)
     m = s.metrics()
     assert m.sum("fairlead_sacrificed_requests_total") == 1, "failed while discovering; the fast 503 is not one"
     assert m.sum("fairlead_requests_total", status_class="5xx") == 2

@@ -2,6 +2,7 @@
 import itertools
 import json
 import os
+import time
 
 import yaml
 
@@ -49,6 +50,7 @@ class Program(Process):
         return json.loads(response.body)
 
     def metrics(self):
+        time.sleep(0.05)  # an exchange is counted after its answer has been sent
         response = self.ask("GET", "/_/metrics", port=self.status_port)
         assert response.status == 200, repr(response)
         return Metrics(response.text)

@@ -274,7 +274,9 @@ void fl_control_backend_verdict(const struct fl_control *c, const struct fl_snap
         struct fl_span host;
         uint16_t port = 0;
         struct fl_name_answer a = {0};
-        bool name = !is_literal(address) && split_name(address, &host, &port);
+        /* a Service that waits for its first push is unknown, not unreachable */
+        bool name = b->conf->peers[i].owner == FL_OWNER_FILE && !is_literal(address) &&
+                    split_name(address, &host, &port);
         if (!name || !fl_names_look(c->names, host, port, &a) || !a.asked) {
             return; /* nothing is known of this one yet */
         }

@@ -26,6 +26,12 @@ const char *fl_view_peer_state(const struct fl_snap_backend *b, uint32_t i, int6
 {
     const struct fl_ask ask = {.now_ms = now_ms};
     const char *why = fl_backend_why_not(b, &no_policy, i, &ask, ret_until_ms);
+    const struct fl_snap_peer *p = &b->peers[i];
+    bool passive = p->health.max_fails > 0 && b->countable > 1;
+    if (passive && strcmp(why, "verdict") == 0 &&
+        fl_peer_health_gate(&p->peer->health, now_ms, ret_until_ms) == FL_HEALTH_QUARANTINED) {
+        return "quarantined"; /* its end is known, and the verdict is shown beside it anyway */
+    }
     for (size_t k = 0; k < FL_COUNTOF(words); k++) {
         if (strcmp(words[k].why, why) == 0) {
             return words[k].state;

@@ -423,6 +423,9 @@ static enum fl_attempt_step receive(struct fl_exchange *x)
 enum fl_attempt_step fl_attempt_run(struct fl_exchange *x)
 {
     struct fl_attempt *a = &x->attempt;
+    if (x->client_gone) { /* seen when an interim answer was sent */
+        return fl_attempt_fail(x, FL_OUTCOME_CLIENT_ABORT, 0);
+    }
     if (a->phase == FL_ATTEMPT_CONNECTING) {
         (void)fl_replay_read(
             x); /* a kept body may come in meanwhile; an end of the client shows later */
@@ -442,6 +445,9 @@ enum fl_attempt_step fl_attempt_run(struct fl_exchange *x)
         a->up->readable = true; /* an answer may have come before the end */
     }
     step = receive(x);
+    if (step == FL_ATTEMPT_WAIT && x->client_gone) {
+        return fl_attempt_fail(x, FL_OUTCOME_CLIENT_ABORT, 0);
+    }
     if (step == FL_ATTEMPT_WAIT && a->send_broken && !a->up->readable) {
         return ended_early(x, a->os_errno);
     }
@@ -497,6 +503,10 @@ bool fl_attempt_throttled(const struct fl_exchange *x)
 void fl_attempt_end(struct fl_exchange *x, bool reusable)
 {
     struct fl_attempt *a = &x->attempt;
+    if (x->relay.out.left > 0 && x->relay.extra == NULL) {
+        x->relay.extra = a->in; /* an interim answer in it is still on its way to the client */
+        a->in = NULL;
+    }
     fl_buffer_give(&x->worker->buffers, &a->in);
     if (a->up != NULL && reusable) {
         fl_upstream_give(&a->up, x->backend->conf);

@@ -9,11 +9,13 @@ static bool has_unsent(const struct fl_exchange *x)
     return x->attempt.out.left > 0 || x->body.unsent_bytes > 0;
 }
 
-/* Everything we have is sent and the client has not finished its body. */
+/* Everything we have is sent and the client has not finished its body. An answer may flow already.
+ */
 static bool waits_for_client(const struct fl_exchange *x)
 {
-    return x->attempt.phase == FL_ATTEMPT_EXCHANGING && !x->body.complete && !has_unsent(x) &&
-           !x->expect_pending;
+    bool uploads = x->state == FL_X_RELAY ? !x->attempt.send_broken
+                                          : x->attempt.phase == FL_ATTEMPT_EXCHANGING;
+    return uploads && !x->body.complete && !has_unsent(x) && !x->expect_pending;
 }
 
 static bool backend_owes(const struct fl_exchange *x)
@@ -31,7 +33,7 @@ static void advance(struct fl_exchange *x, int64_t now_ms)
         x->owed_ms += now_ms - x->owing_since_ms;
     }
     x->owing_since_ms = owes ? now_ms : 0;
-    bool waits = x->state == FL_X_TRY && waits_for_client(x);
+    bool waits = (x->state == FL_X_TRY || x->state == FL_X_RELAY) && waits_for_client(x);
     if (!waits) {
         x->client_wait_since_ms = 0;
     } else if (x->client_wait_since_ms == 0) {
@@ -88,6 +90,11 @@ static void due_in_try(const struct fl_exchange *x, struct fl_due *d)
     }
 }
 
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 static void due_in_relay(const struct fl_exchange *x, struct fl_due *d)
 {
     const struct fl_relay *r = &x->relay;
@@ -96,8 +103,14 @@ static void due_in_relay(const struct fl_exchange *x, struct fl_due *d)
                 FL_DUE_CLIENT_WRITE);
         return;
     }
-    int64_t since = r->client_progress_ms > r->upstream_progress_ms ? r->client_progress_ms
-                                                                    : r->upstream_progress_ms;
+    int64_t since = later(r->client_progress_ms, r->upstream_progress_ms);
+    if (waits_for_client(x)) { /* the backend may be waiting for the rest of the request */
+        earlier(d,
+                later(since, x->client_wait_since_ms) + x->snapshot->config->client.body_timeout_ms,
+                FL_DUE_CLIENT_READ);
+        return;
+    }
+    since = later(since, later(x->attempt.sent_progress_ms, x->attempt.awaiting_since_ms));
     earlier(d, since + x->policy->conf->read_timeout_ms, FL_DUE_STALL);
 }
 

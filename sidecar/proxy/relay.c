@@ -53,9 +53,7 @@ static bool copy_head(struct fl_exchange *x, const char *bytes, const struct fl_
                       struct fl_span own)
 {
     struct fl_relay *r = &x->relay;
-    if (r->extra == NULL) {
-        r->extra = fl_buffer_take(&x->worker->buffers, FL_BUFFER_64K, FL_BUFFER_FOR_ANSWER);
-    }
+    r->extra = fl_buffer_take(&x->worker->buffers, FL_BUFFER_64K, FL_BUFFER_FOR_ANSWER);
     if (r->extra == NULL) {
         return false;
     }
@@ -66,8 +64,11 @@ static bool copy_head(struct fl_exchange *x, const char *bytes, const struct fl_
     fl_head_copy(&f, bytes, &p->head, FL_FIELD_HOP, !p->rewrite_line);
     fl_fmt_span(&f, own);
     fl_fmt_text(&f, "\r\n");
+    if (f.cut) {
+        return false;
+    }
     fl_gather_add(&r->out, r->extra->bytes, f.len);
-    return !f.cut;
+    return true;
 }
 
 /* Puts a response head (final or interim) into the empty gather. */
@@ -76,6 +77,7 @@ static bool add_head(struct fl_exchange *x, const char *bytes, const struct fl_r
 {
     struct fl_relay *r = &x->relay;
     struct fl_slice slices[FL_GATHER_MAX - BODY_SLICES - 2];
+    fl_buffer_give(&x->worker->buffers, &r->extra); /* of the answer before, which has left */
     int n = p->rewrite_line ? -1
                             : fl_head_slices(bytes, &p->head, FL_FIELD_HOP, true, slices,
                                              FL_GATHER_MAX - BODY_SLICES - 2);
@@ -103,6 +105,7 @@ bool fl_relay_interim(struct fl_exchange *x, const char *bytes, const struct fl_
         fl_gather_clear(&x->relay.out);
         return false;
     }
+    x->relay.client_progress_ms = fl_worker_now_ms(x->worker);
     (void)fl_relay_flush(x);
     return true;
 }
@@ -113,6 +116,7 @@ void fl_relay_continue(struct fl_exchange *x)
     if (x->relay.out.left == 0) {
         fl_gather_clear(&x->relay.out);
         fl_gather_add(&x->relay.out, text, sizeof text - 1);
+        x->relay.client_progress_ms = fl_worker_now_ms(x->worker);
         (void)fl_relay_flush(x);
     }
     x->continue_sent = true;

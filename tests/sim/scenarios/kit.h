@@ -72,10 +72,11 @@ static inline void kit_do(struct bed *b, struct deal *d)
         assert_int_equal((d)->status, status_);                                                    \
     } while (0)
 
+/* [TEST [-v]]: one test, verbosely. */
 #define KIT_MAIN(tests)                                                                            \
     int main(int argc, char **argv)                                                                \
     {                                                                                              \
-        bed_verbose = argc > 1;                                                                    \
+        bed_verbose = argc > 2;                                                                    \
         if (argc > 1) {                                                                            \
             cmocka_set_test_filter(argv[1]);                                                       \
         }                                                                                          \

@@ -8,6 +8,7 @@
 #include "common/io/sock.h"
 #include "sidecar/proxy/buffer.h"
 #include "sidecar/proxy/exchange.h"
+#include "sidecar/proxy/exchange_judge.h"
 #include "sidecar/proxy/worker.h"
 
 enum {
@@ -125,27 +126,9 @@ static void refuse(struct fl_client *c, enum fl_answer a, const char *why)
     fl_exchange_refuse(x, c, a, why);
 }
 
-static enum fl_answer answer_of(enum fl_http_error e)
-{
-    switch (fl_http_error_status(e)) {
-    case 414:
-        return FL_ANSWER_URI_TOO_LONG;
-    case 417:
-        return FL_ANSWER_EXPECTATION_FAILED;
-    case 431:
-        return FL_ANSWER_HEADER_TOO_LARGE;
-    case 501:
-        return FL_ANSWER_NOT_IMPLEMENTED;
-    case 505:
-        return FL_ANSWER_VERSION_NOT_SUPPORTED;
-    default:
-        return FL_ANSWER_BAD_REQUEST;
-    }
-}
-
 static void refuse_error(struct fl_client *c, enum fl_http_error e)
 {
-    refuse(c, answer_of(e), fl_http_error_text(e));
+    refuse(c, fl_judge_answer_of(e), fl_http_error_text(e));
 }
 
 static void on_timeout(struct fl_timer *t)
@@ -185,7 +168,7 @@ static bool look(struct fl_client *c)
     enum fl_http_error e = fl_request_parse(fl_buffer_at(c->in), (size_t)end, &x->request);
     if (e != FL_HTTP_ERR_NONE) {
         c->scan = 0;
-        fl_exchange_refuse(x, c, answer_of(e), fl_http_error_text(e));
+        fl_exchange_refuse(x, c, fl_judge_answer_of(e), fl_http_error_text(e));
     } else {
         begin(c, x);
     }

@@ -163,9 +163,9 @@ static enum fl_x_state refuse_body(struct fl_exchange *x, enum fl_replay_read go
         return fl_judge_answer(x, FL_ANSWER_OVERLOAD, 0);
     }
     x->malformed = true;
-    fl_cause_set(&x->cause, "bad_body", "%s",
-                 fl_http_error_text((enum fl_http_error)x->body.frame.error));
-    return fl_judge_answer(x, FL_ANSWER_BAD_REQUEST, 0);
+    enum fl_http_error e = (enum fl_http_error)x->body.frame.error;
+    fl_cause_set(&x->cause, "bad_body", "%s", fl_http_error_text(e));
+    return fl_judge_answer(x, fl_judge_answer_of(e), 0);
 }
 
 static enum fl_x_state refuse_route(struct fl_exchange *x, enum fl_answer a)

@@ -56,6 +56,24 @@ static void want_probe(struct fl_exchange *x, enum fl_outcome o)
     }
 }
 
+enum fl_answer fl_judge_answer_of(enum fl_http_error e)
+{
+    switch (fl_http_error_status(e)) {
+    case 414:
+        return FL_ANSWER_URI_TOO_LONG;
+    case 417:
+        return FL_ANSWER_EXPECTATION_FAILED;
+    case 431:
+        return FL_ANSWER_HEADER_TOO_LARGE;
+    case 501:
+        return FL_ANSWER_NOT_IMPLEMENTED;
+    case 505:
+        return FL_ANSWER_VERSION_NOT_SUPPORTED;
+    default:
+        return FL_ANSWER_BAD_REQUEST;
+    }
+}
+
 enum fl_x_state fl_judge_answer(struct fl_exchange *x, enum fl_answer a, int64_t release_at_ms)
 {
     x->answer = a;
@@ -211,7 +229,7 @@ static enum fl_x_state failed(struct fl_exchange *x)
     if (o == FL_OUTCOME_CLIENT_BAD) {
         fl_attempt_end(x, false);
         x->malformed = true;
-        return fl_judge_answer(x, FL_ANSWER_BAD_REQUEST, 0);
+        return fl_judge_answer(x, fl_judge_answer_of(a->http_error), 0);
     }
     bool again = wants_retry(x, o, 0);
     fl_attempt_end(x, false);

@@ -12,6 +12,8 @@ enum fl_x_state fl_judge_attempt(struct fl_exchange *x);
 enum fl_x_state fl_judge_relayed(struct fl_exchange *x, enum fl_outcome o);
 /* Our own answer; goes to FL_X_REPLY, or to FL_X_FINISH when not even that is possible. */
 enum fl_x_state fl_judge_answer(struct fl_exchange *x, enum fl_answer a, int64_t release_at_ms);
+/* The answer to a client whose head or body is wrong. */
+enum fl_answer fl_judge_answer_of(enum fl_http_error e);
 /* What becomes of the client's connection when an answer has been sent. */
 enum fl_client_end fl_judge_end(const struct fl_exchange *x);
 void fl_judge_ask(struct fl_exchange *x, struct fl_ask *ret);

@@ -6,10 +6,15 @@ import os
 import select
 import socket
 import struct
+import tempfile
 import time
 
+import pytest
+
+import conftest
 import strict_http
 from bed.process import SLACK
+from bed.sidecar import Sidecar
 
 UNSENT = 0x5411  # SIOCOUTQ; on unix sockets: what the other side has not read yet
 BIG = 1 << 18
@@ -249,3 +254,23 @@ class Stage:
         self.listener.close()
         if os.path.exists(self.unix_path):
             os.unlink(self.unix_path)
+
+
+def staged(make, config=None, **keys):
+    """A fixture: a module-wide sidecar whose only peer is a Stage. make(address, **keys) is its configuration."""
+    @pytest.fixture(scope="module")
+    def made(yard, clean_exits, request):
+        with tempfile.TemporaryDirectory(prefix="fl-") as folder:
+            path, port, data = os.path.join(folder, "data.sock"), yard.ports.take(), yard.ports.take()
+            whole = {**make(f"127.0.0.1:{port}", **keys), "threads": 1, "access_log": "off", **(config or {}),
+                     "listen": {"data": [f"127.0.0.1:{data}", f"unix:{path}"]}}
+            stage = Stage(port, ("127.0.0.1", data), path)
+            sidecar = Sidecar(conftest.binary("fairlead-sidecar"), whole, folder, yard.ports)
+            sidecar.test, sidecar.expected_exit = request.node.nodeid, 0
+            stage.sidecar = sidecar.wait_started()
+            yield stage
+            stage.close()
+            sidecar.terminate()
+            yard.leaving.append(sidecar)
+            sidecar.wait(10)
+    return made

@@ -1,16 +1,11 @@
 """The HTTP/1.1 conformance vectors of data/http_corpus.jsonl against the real process, each in several forms: in one
 write, byte by byte, split at every line end, and (requests) behind another request on the same connection. The runner
 is corpus_run.py; the upstream is scripted by stage.py and looked at byte by byte."""
-import os
-import tempfile
-
 import pytest
 
-import conftest
 import corpus_run
 from bed.config import http, s3
-from bed.sidecar import Sidecar
-from stage import Stage
+from stage import staged
 
 REQUESTS, RESPONSES = corpus_run.load("request"), corpus_run.load("response")
 
@@ -33,29 +28,9 @@ LATER = {
 }
 
 
-def restage(make, config):
-    """A module-wide sidecar with a stage as its only peer."""
-    @pytest.fixture(scope="module")
-    def made(yard, clean_exits, request):
-        with tempfile.TemporaryDirectory(prefix="fl-") as folder:
-            path, port, data = os.path.join(folder, "data.sock"), yard.ports.take(), yard.ports.take()
-            whole = {**make(f"127.0.0.1:{port}"), "threads": 1, "access_log": "off", **config,
-                     "listen": {"data": [f"127.0.0.1:{data}", f"unix:{path}"]}}
-            stage = Stage(port, ("127.0.0.1", data), path)
-            sidecar = Sidecar(conftest.binary("fairlead-sidecar"), whole, folder, yard.ports)
-            sidecar.test, sidecar.expected_exit = request.node.nodeid, 0
-            sidecar.wait_started()
-            stage.sidecar = sidecar
-            yield stage
-            stage.close()
-            sidecar.terminate()
-            yard.leaving.append(sidecar)
-    return made
-
-
-shared = restage(http, {})
-impatient = restage(http, {"client": {"head_timeout": "1s"}})
-store = restage(s3, {})
+shared = staged(http, {})
+impatient = staged(http, {"client": {"head_timeout": "1s"}})
+store = staged(s3, {})
 _numbers = iter(range(1, 1 << 30))
 
 

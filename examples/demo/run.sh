@@ -56,7 +56,7 @@ readable()
     elif [[ $line == *'"msg"'* ]]; then
         message=$(field "$line" msg)
         text="$(field "$line" level) $message"
-        for name in backend peer while fails until cause downtime_secs; do
+        for name in backend peer error while fails until cause downtime_secs data admin; do
             value=$(field "$line" "$name")
             [[ -n $value ]] && text+=" $name=$value"
         done
@@ -83,6 +83,7 @@ start()
     shift
     "$@" > >(show "$name") 2>&1 &
     pids+=($!)
+    disown $! # no "Killed" from the shell when a visitor kills a store
 }
 
 # Asks URL $1 until it answers 200, at most 10 s; $2 says who is asked.
@@ -111,10 +112,7 @@ finish()
         kill -0 "${pids[@]}" 2>/dev/null || break
         sleep 0.1
     done
-    for pid in "${pids[@]}"; do
-        kill -KILL "$pid" 2>/dev/null
-        wait "$pid" 2>/dev/null
-    done
+    kill -KILL "${pids[@]}" 2>/dev/null
     sleep 0.1 # the last lines
     exit "$code"
 }
@@ -158,6 +156,16 @@ start_all()
     await http://127.0.0.1:8420/demo/hello "a bucket behind the sidecar" || finish 1
 }
 
+# Where people look at the process behind $1: its page, else its API.
+page()
+{
+    if curl -fsS -o /dev/null --max-time 1 "$1/_/admin/" 2>/dev/null; then
+        echo "$1/_/admin/"
+    else
+        echo "$1/_/api/admin/backends"
+    fi
+}
+
 print_tour()
 {
     cat <<TEXT
@@ -165,9 +173,9 @@ print_tour()
   Fairlead is running: three object stores, a controller, and a sidecar in front. Ctrl-C ends all of it.
 
     data         http://127.0.0.1:8420            where an application points its S3 SDK
-    admin        http://127.0.0.1:8421/_/admin/   what the sidecar thinks
-    status       http://127.0.0.1:8422/_/ready    also /_/metrics
-    controller   http://127.0.0.1:8431/_/admin/   what the controller thinks
+    admin        $(page http://127.0.0.1:8421)   what the sidecar thinks
+    status       http://127.0.0.1:8422/_/ready   also /_/metrics
+    controller   $(page http://127.0.0.1:8431)   what the controller thinks
 
   A tour of 60 seconds, in a second terminal:
 
@@ -179,7 +187,7 @@ print_tour()
        'upstream server temporarily disabled': from there on nobody waits for the dead store.
          for i in 1 2 3 4 5 6 7 8; do curl -s -o /dev/null -w '%{http_code}\\n' http://127.0.0.1:8420/demo/hello; done
     4. Count what the client never saw.
-         curl -s http://127.0.0.1:8422/_/metrics | grep -E '^fairlead_(rescued|quarantines|peer_state)'
+         curl -s http://127.0.0.1:8422/_/metrics | grep -E '^fairlead_(rescued|quarantines|peer_state).* [1-9]'
     5. Bring the store back, read a few times more, and see 'upstream readmitted'.
          $build/fairlead-origin --listen 127.0.0.2:$port --name b --set missing=200
 

@@ -239,6 +239,12 @@ bool fl_attempt_send(struct fl_exchange *x)
     return true;
 }
 
+static enum fl_attempt_step client_bad(struct fl_exchange *x)
+{
+    x->attempt.http_error = (enum fl_http_error)x->body.frame.error;
+    return fl_attempt_fail(x, FL_OUTCOME_CLIENT_BAD, 0);
+}
+
 enum fl_attempt_step fl_attempt_upload(struct fl_exchange *x)
 {
     struct fl_attempt *a = &x->attempt;
@@ -255,8 +261,7 @@ enum fl_attempt_step fl_attempt_upload(struct fl_exchange *x)
             return fl_attempt_fail(x, FL_OUTCOME_CLIENT_ABORT, 0);
         }
         if (got == FL_REPLAY_BAD) {
-            a->http_error = (enum fl_http_error)x->body.frame.error;
-            return fl_attempt_fail(x, FL_OUTCOME_CLIENT_BAD, 0);
+            return client_bad(x);
         }
         if (got == FL_REPLAY_MORE || (got == FL_REPLAY_PAUSED && !a->up->writable)) {
             break;
@@ -427,8 +432,10 @@ enum fl_attempt_step fl_attempt_run(struct fl_exchange *x)
         return fl_attempt_fail(x, FL_OUTCOME_CLIENT_ABORT, 0);
     }
     if (a->phase == FL_ATTEMPT_CONNECTING) {
-        (void)fl_replay_read(
-            x); /* a kept body may come in meanwhile; an end of the client shows later */
+        /* A kept body may come in meanwhile; an end of the client shows later. */
+        if (fl_replay_read(x) == FL_REPLAY_BAD) {
+            return client_bad(x);
+        }
         enum fl_attempt_step step = connecting(x);
         if (step != FL_ATTEMPT_GOT_HEAD) {
             return step;

@@ -18,12 +18,21 @@ static bool waits_for_client(const struct fl_exchange *x)
     return uploads && !x->body.complete && !has_unsent(x) && !x->expect_pending;
 }
 
+/* Nobody knows how long such a body takes: send_timeout watches that it moves, and the deadline
+ * begins behind it. */
+static bool moves_unknown_length(const struct fl_exchange *x)
+{
+    const struct fl_attempt *a = &x->attempt;
+    return x->body.chunked && a->phase == FL_ATTEMPT_EXCHANGING && !a->fully_sent &&
+           !x->expect_pending;
+}
+
 static bool backend_owes(const struct fl_exchange *x)
 {
     if (x->state == FL_X_QUEUED) {
         return true;
     }
-    return x->state == FL_X_TRY && !waits_for_client(x);
+    return x->state == FL_X_TRY && !waits_for_client(x) && !moves_unknown_length(x);
 }
 
 static void advance(struct fl_exchange *x, int64_t now_ms)

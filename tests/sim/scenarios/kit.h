@@ -2,6 +2,7 @@
 #ifndef FL_TESTS_SCENARIOS_KIT_H
 #define FL_TESTS_SCENARIOS_KIT_H
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -4,6 +4,7 @@
 #include "common/http1/headers.h"
 
 struct serving {
+    struct fl_list node; /* origin.servings */
     struct origin *origin;
     struct sim_conn *conn;
     struct blob in, out;
@@ -454,6 +455,7 @@ static void on_open(struct sim_conn *c)
     s->origin = o;
     s->conn = c;
     c->user = s;
+    fl_list_append(&o->servings, &s->node);
     o->conns++;
     o->conns_made++;
     uint32_t at = o->fault_at;
@@ -478,6 +480,14 @@ static void on_eof(struct sim_conn *c)
     sim_close(c);
 }
 
+static void free_serving(struct serving *s)
+{
+    fl_list_remove(&s->node);
+    blob_done(&s->in);
+    blob_done(&s->out);
+    free(s);
+}
+
 static void on_close(struct sim_conn *c, int err)
 {
     struct serving *s = c->user;
@@ -486,9 +496,7 @@ static void on_close(struct sim_conn *c, int err)
         return; /* never opened */
     }
     s->origin->conns--;
-    blob_done(&s->in);
-    blob_done(&s->out);
-    free(s);
+    free_serving(s);
     c->user = NULL;
 }
 
@@ -500,6 +508,7 @@ struct origin *origin_new(struct bed *b, unsigned index)
     FL_MUST(index < BED_ORIGINS && b->origins[index] == NULL);
     struct origin *o = calloc(1, sizeof *o);
     FL_MUST(o != NULL);
+    fl_list_init(&o->servings);
     o->bed = b;
     o->index = index;
     snprintf(o->address, sizeof o->address, "10.0.0.%u:9000", index + 1);
@@ -538,5 +547,8 @@ void origin_connect(struct origin *o, enum sim_connect how)
 
 void origin_free(struct origin *o)
 {
+    for (struct fl_list *n; (n = fl_list_first(&o->servings)) != NULL;) {
+        free_serving(fl_container_of(n, struct serving, node)); /* its cable was cut */
+    }
     free(o);
 }

@@ -52,7 +52,7 @@ static const struct fl_directive rows[] = {
     ROW(ROOT, "drain_timeout", DURATION, G(drain_timeout_ms), .fallback = "25s", MS, .nginx = "worker_shutdown_timeout", .doc = "The longest time between SIGTERM and the end."),
     ROW(ROOT, "log_level", ENUM, G(log_level), .fallback = "info", .words = log_levels, .nginx = "error_log", .doc = "Level of the event log on stderr."),
     ROW(ROOT, "access_log", ENUM, G(access_log), .fallback = "all", .words = access_logs, .nginx = "access_log", .doc = "Access log on stdout: `all`, `errors` (status 500 and above, retried or slow) or `off`."),
-    ROW(ROOT, "slow_request", DURATION, G(slow_request_ms), .fallback = "5s", MS, .not_yet = FL_NOT_YET_SLOW_REQUEST, .doc = "A request whose first response byte takes longer, plus 1 s per MiB uploaded, is logged as slow."),
+    ROW(ROOT, "slow_request", DURATION, G(slow_request_ms), .fallback = "5s", MS, .doc = "A request whose first response byte takes longer, plus 1 s per MiB uploaded, is logged as slow."),
     ROW(ROOT, "header_limit", SIZE, G(header_limit_bytes), .fallback = "64KiB", .min = 4 * KIB, .max = 64 * KIB, .nginx = "large_client_header_buffers", .doc = "Longest head of a request or response."),
     ROW(ROOT, "max_connections", UINT, G(max_connections), .fallback = "4096", .min = 1, .max = 1000000, .nginx = "worker_connections", .doc = "Client connections at once."),
     ROW(ROOT, "buffer_memory", SIZE, G(buffer_memory_bytes), .fallback = "16MiB", .min = 256 * KIB, .max = 64 * GIB, .doc = "Heads and bodies in flight, all threads; when it is spent, reading pauses."),
@@ -153,7 +153,7 @@ static const struct fl_directive rows[] = {
     ROW(POLICY, "count_failures", CONDITIONS, P(count_failures), .fallback = "error timeout invalid_header", .nginx = "proxy_next_upstream", .doc = "What `max_fails` counts; by default these and the http_5xx that `next_upstream` lists."),
     ROW(POLICY, "replay_body", SIZE, P(replay_body_bytes), .fallback = "64KiB", .max = GIB, .doc = "Longest request body kept for a second try."),
     ROW(POLICY, "replay_after_send", ENUM, P(replay_after_send), .fallback = "never", .fallback_http = "always", .words = replays, .doc = "May an idempotent write be repeated once it was fully sent: `never`, after a `reset` (not after a timeout), `always`."),
-    ROW(POLICY, "expect_gate", SIZE, P(expect_gate_bytes), .fallback = "off", .min = 1, .max = 1024 * GIB, .flags = FL_D_OFF, .not_yet = FL_NOT_YET_EXPECT_GATE, .doc = "Ask the backend first (Expect: 100-continue) for bodies longer than this."),
+    ROW(POLICY, "expect_gate", SIZE, P(expect_gate_bytes), .fallback = "off", .min = 1, .max = 1024 * GIB, .flags = FL_D_OFF, .doc = "Ask the backend first (Expect: 100-continue) for bodies longer than this."),
 
     ROW(PATH, "backend", TEXT, A(backend), .fallback = "", .max = 253, .flags = FL_D_HIDE, .nginx = "proxy_pass", .doc = "Another backend than the route's."),
 
@@ -241,8 +241,6 @@ static const char *const not_yet[] = {
     [FL_NOT_YET_TLS] = "TLS to backends is not there yet; requests to this backend are refused",
     [FL_NOT_YET_PROBE] =
         "s3 and http probes are not there yet; such backends are probed by a TCP connect",
-    [FL_NOT_YET_EXPECT_GATE] = "is not there yet; bodies are sent without asking first",
-    [FL_NOT_YET_SLOW_REQUEST] = "is not there yet; slow requests are not reported",
 };
 _Static_assert(FL_COUNTOF(scopes) == FL_SCOPE_COUNT, "a row per scope");
 _Static_assert(FL_COUNTOF(not_yet) == FL_NOT_YET_COUNT, "a text per topic");

@@ -89,8 +89,6 @@ enum fl_not_yet {
     FL_NOT_YET_NONE,
     FL_NOT_YET_TLS,
     FL_NOT_YET_PROBE, /* http and s3 probes: one warning per configuration */
-    FL_NOT_YET_EXPECT_GATE,
-    FL_NOT_YET_SLOW_REQUEST,
     FL_NOT_YET_COUNT,
 };
 

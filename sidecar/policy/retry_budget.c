@@ -21,16 +21,17 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* One second's worth, but at least one whole token: a quarter of 3 per second must be able to
- * become a retry. */
+/* What may be saved up: one second's worth. The floor counts whole here although the threads share
+ * its refill: failures that happen to meet one thread must not find a quarter of a token. */
 static int64_t burst(const struct fl_retry_budget *b, const struct fl_retry_budget_conf *c)
 {
-    if (c->ratio_percent == 0 && c->min_per_second == 0) {
-        return 0;
-    }
     uint32_t requests = b->requests_in_second > b->last_second_requests ? b->requests_in_second
                                                                         : b->last_second_requests;
-    return larger(TOKEN, larger(floor_per_second(c), share_of(c, requests)));
+    int64_t at_least = c->min_per_second > 0 ? (int64_t)c->min_per_second * TOKEN : 0;
+    if (at_least == 0 && c->ratio_percent > 0) {
+        at_least = TOKEN; /* else a ratio alone could never save up for one retry */
+    }
+    return larger(at_least, share_of(c, requests));
 }
 
 /* What this second has earned by `at`. */

@@ -50,6 +50,9 @@ static size_t print_own_lines(struct fl_exchange *x)
     if (q->framing == FL_FRAMING_CHUNKED) {
         fl_fmt_text(&f, "Transfer-Encoding: chunked\r\n");
     }
+    if (x->own_expect) {
+        fl_fmt_text(&f, "Expect: 100-continue\r\n");
+    }
     if (q->rewrite_length) {
         fl_head_write_uint(&f, "Content-Length", q->content_length);
     }
@@ -142,7 +145,8 @@ enum fl_attempt_step fl_attempt_begin(struct fl_exchange *x, const struct fl_pic
     }
     begin_record(x, peer);
     fl_replay_rewind(x);
-    x->expect_pending = x->expect_pending && x->body.body_bytes == 0;
+    x->expect_pending =
+        x->own_expect || (x->expect_pending && x->body.body_bytes == 0 && !x->continue_sent);
     x->expect_until_ms = 0;
     if (x->backend->conf->tls.on) { /* never in clear to a backend that wants TLS */
         return fl_attempt_fail(x, FL_OUTCOME_TLS_FAILED, EPROTONOSUPPORT);
@@ -197,15 +201,21 @@ static enum fl_attempt_step connecting(struct fl_exchange *x)
     return FL_ATTEMPT_GOT_HEAD; /* go on */
 }
 
+/* Behind our own Expect the body waits here; behind the client's it has not come yet. */
+static bool has_body_to_send(const struct fl_exchange *x)
+{
+    return x->body.unsent_bytes > 0 && !(x->own_expect && x->expect_pending);
+}
+
 bool fl_attempt_send(struct fl_exchange *x)
 {
     struct fl_attempt *a = &x->attempt;
     struct fl_replay *r = &x->body;
-    while (a->up->writable && (a->out.left > 0 || r->unsent_bytes > 0)) {
+    while (a->up->writable && (a->out.left > 0 || has_body_to_send(x))) {
         struct iovec iov[FL_GATHER_MAX + BODY_SLICES];
         int n = (int)(a->out.count - a->out.at);
         memcpy(iov, a->out.iov + a->out.at, (size_t)n * sizeof iov[0]);
-        n += fl_replay_iov(x, iov + n, BODY_SLICES);
+        n += has_body_to_send(x) ? fl_replay_iov(x, iov + n, BODY_SLICES) : 0;
         ssize_t sent = fl_sock_sendv(a->up->io.fd, iov, n, false);
         if (sent == -EAGAIN) {
             a->up->writable = false;
@@ -299,7 +309,8 @@ static void interim(struct fl_exchange *x, size_t length)
     const struct fl_response_head *p = x->worker->response;
     a->interims++;
     bool go_on = p->status == 100;
-    bool relay = x->request.minor >= 1 && !(go_on && x->continue_sent);
+    bool ours = go_on && (x->continue_sent || x->own_expect);
+    bool relay = x->request.minor >= 1 && !ours;
     if (go_on) {
         x->expect_pending = false;
     }
@@ -451,7 +462,11 @@ enum fl_attempt_step fl_attempt_run(struct fl_exchange *x)
     if (a->send_broken) {
         a->up->readable = true; /* an answer may have come before the end */
     }
+    bool gated = x->own_expect && x->expect_pending;
     step = receive(x);
+    if (step == FL_ATTEMPT_WAIT && gated && !x->expect_pending) {
+        step = fl_attempt_upload(x); /* the 100 has come: the body may go */
+    }
     if (step == FL_ATTEMPT_WAIT && x->client_gone) {
         return fl_attempt_fail(x, FL_OUTCOME_CLIENT_ABORT, 0);
     }

@@ -222,6 +222,7 @@ static enum fl_x_state finish(struct fl_exchange *x)
     struct fl_buffers *pool = &x->worker->buffers;
     FL_MUST(!x->attempt.picked);
     fl_events_count(x);
+    fl_events_slow(x);
     fl_access_log_write(x);
     fl_attempt_end(x, false);
     fl_replay_done(x);

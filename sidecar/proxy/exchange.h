@@ -79,9 +79,11 @@ struct fl_exchange {
     struct fl_buffer *line; /* a rewritten request line, or NULL */
     bool malformed;         /* the head could not be parsed: only an answer follows */
     bool expect_pending;    /* it waits for 100 and has sent no body byte */
-    bool continue_sent;     /* a 100 went to the client */
-    bool interim_relayed;   /* another 1xx did: no retry any more */
-    bool keep_alive;        /* the client connection may be used on after this */
+    /* The 100 is ours to ask for (expect_gate): the client knows nothing of it. */
+    bool own_expect;
+    bool continue_sent;   /* a 100 went to the client */
+    bool interim_relayed; /* another 1xx did: no retry any more */
+    bool keep_alive;      /* the client connection may be used on after this */
     bool client_gone;
     bool client_stalled; /* it took or sent nothing for too long */
     bool released;       /* first response byte reached the client */

@@ -133,6 +133,16 @@ static bool has_body(const struct fl_request_head *q)
            (q->framing == FL_FRAMING_LENGTH && q->content_length > 0);
 }
 
+/* expect_gate: large bodies wait for the backend's 100 even when the client did not ask. */
+static bool wants_own_expect(const struct fl_exchange *x)
+{
+    const struct fl_request_head *q = &x->request;
+    uint64_t gate = x->policy->conf->expect_gate_bytes;
+    bool large = q->framing == FL_FRAMING_CHUNKED ||
+                 (q->framing == FL_FRAMING_LENGTH && q->content_length > gate);
+    return gate > 0 && large && !q->expect_continue && q->minor >= 1;
+}
+
 /* A copy reads another bucket inside the store: both must be routed to the same backend. */
 static bool copies_across(struct fl_exchange *x)
 {
@@ -222,6 +232,8 @@ enum fl_x_state fl_exchange_begin(struct fl_exchange *x)
     x->deadline_ms = deadline_of(x);
     x->expect_pending =
         q->expect_continue && has_body(q) && x->body.body_bytes == 0 && !x->body.complete;
+    x->own_expect = wants_own_expect(x);
+    x->expect_pending = x->expect_pending || x->own_expect;
     fl_retry_budget_request(&x->backend->lanes[x->worker->index].budget, &x->backend->budget,
                             x->began_ms);
     return FL_X_PICK;

@@ -119,6 +119,56 @@ void fl_events_no_live(struct fl_exchange *x)
     lane->no_live_count = 0;
 }
 
+/* One figure of each attempt, comma-joined as in the access log. */
+static void attempts_field(const struct fl_exchange *x, struct fl_log_line *l, const char *key,
+                           bool times)
+{
+    char text[512];
+    struct fl_fmt f = fl_fmt_of(text, sizeof text);
+    uint32_t shown = x->attempts < FL_ATTEMPTS_LOGGED ? x->attempts : FL_ATTEMPTS_LOGGED;
+    for (uint32_t i = 0; i < shown; i++) {
+        const struct fl_attempt_record *a = &x->records[i];
+        int64_t us = a->header_us >= 0 ? a->header_us : a->response_us;
+        fl_fmt_text(&f, i > 0 ? ", " : "");
+        if (times ? us < 0 : a->status == 0) {
+            fl_fmt_char(&f, '-');
+        } else if (times) {
+            fl_fmt_secs(&f, us);
+        } else {
+            fl_fmt_uint(&f, (uint64_t)a->status);
+        }
+    }
+    fl_log_text(l, key, text);
+}
+
+void fl_events_slow(struct fl_exchange *x)
+{
+    if (x->attempts == 0 || x->first_byte_us == 0) {
+        return;
+    }
+    int64_t total_us = x->first_byte_us - x->began_us;
+    int64_t limit_ms =
+        x->snapshot->config->slow_request_ms + (int64_t)(x->body.body_bytes * 1000 / (1024 * 1024));
+    if (total_us < limit_ms * 1000) {
+        return;
+    }
+    struct fl_log_line l;
+    fl_log_begin(&x->worker->log, &l, FL_LOG_WARN, "slow backend request");
+    fl_log_text(&l, "backend", x->backend->conf->name);
+    uint32_t last = x->attempts < FL_ATTEMPTS_LOGGED ? x->attempts : FL_ATTEMPTS_LOGGED;
+    fl_log_text(&l, "peer", x->records[last - 1].peer->address);
+    fl_log_text(&l, "operation", fl_s3_operation_name(x->operation.op));
+    fl_log_text(&l, "bucket", x->bucket);
+    fl_log_str(&l, "key", fl_span_first(x->key, 512));
+    fl_log_int(&l, "attempts", x->attempts);
+    attempts_field(x, &l, "statuses", false);
+    attempts_field(x, &l, "times", true);
+    fl_log_secs(&l, "before_first_attempt_secs", (x->first_try_ms - x->began_ms) * 1000);
+    fl_log_secs(&l, "total_secs", total_us);
+    fl_log_text(&l, "request_id", x->request_id);
+    fl_log_end(&x->worker->log, &l);
+}
+
 void fl_events_count(struct fl_exchange *x)
 {
     struct fl_worker *w = x->worker;

@@ -173,8 +173,16 @@ static enum fl_x_state client_ended(struct fl_exchange *x, enum fl_outcome o)
     return FL_X_FINISH;
 }
 
-/* A kept connection died under the request: the same peer again, on a fresh one, where that is
- * allowed. */
+/* The same peer once more, on a fresh connection: no try spent, the pick is still held. */
+static enum fl_x_state same_peer_again(struct fl_exchange *x)
+{
+    struct fl_pick same = x->attempt.pick;
+    fl_attempt_end(x, false);
+    enum fl_attempt_step step = fl_attempt_begin(x, &same, true);
+    return step == FL_ATTEMPT_WAIT ? FL_X_TRY : fl_judge_attempt(x);
+}
+
+/* A kept connection died under the request: the same peer again where that is allowed. */
 static bool replay_stale(struct fl_exchange *x, enum fl_x_state *ret)
 {
     struct fl_attempt *a = &x->attempt;
@@ -184,10 +192,7 @@ static bool replay_stale(struct fl_exchange *x, enum fl_x_state *ret)
         return false;
     }
     fl_tally_add(&x->backend->tally->lines[x->worker->index].attempts[FL_OUTCOME_STALE_REUSE], 1);
-    struct fl_pick same = a->pick; /* still held: no try spent, no failure counted */
-    fl_attempt_end(x, false);
-    enum fl_attempt_step step = fl_attempt_begin(x, &same, true);
-    *ret = step == FL_ATTEMPT_WAIT ? FL_X_TRY : fl_judge_attempt(x);
+    *ret = same_peer_again(x);
     return true;
 }
 
@@ -288,6 +293,10 @@ static enum fl_x_state headed(struct fl_exchange *x)
     enum fl_outcome o;
     if (!weigh(x, status, &o)) {
         return FL_X_TRY;
+    }
+    if (status == 417 && x->own_expect && x->body.sent_bytes == 0) {
+        x->own_expect = x->expect_pending = false; /* a backend that does not know Expect */
+        return same_peer_again(x);
     }
     x->verdict_of_head = o;
     if (o == FL_OUTCOME_HTTP_STATUS &&

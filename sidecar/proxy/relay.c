@@ -113,13 +113,13 @@ bool fl_relay_interim(struct fl_exchange *x, const char *bytes, const struct fl_
 void fl_relay_continue(struct fl_exchange *x)
 {
     static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    if (x->relay.out.left == 0) {
+    if (x->relay.out.left == 0 && !x->own_expect) {
         fl_gather_clear(&x->relay.out);
         fl_gather_add(&x->relay.out, text, sizeof text - 1);
         x->relay.client_progress_ms = fl_worker_now_ms(x->worker);
         (void)fl_relay_flush(x);
     }
-    x->continue_sent = true;
+    x->continue_sent = x->continue_sent || !x->own_expect;
     x->expect_pending = false;
 }
 

@@ -373,7 +373,7 @@ enum fl_replay_read fl_replay_read(struct fl_exchange *x)
     }
     enum fl_replay_read got = r->chunked ? read_chunked(x) : read_length(x);
     if (got == FL_REPLAY_GOT) {
-        x->expect_pending = false; /* the client did not wait, or was told to go on */
+        x->expect_pending = x->expect_pending && x->own_expect; /* the client did not wait */
     }
     return got;
 }

@@ -96,7 +96,8 @@ static void the_floor_is_split_over_threads(void **state)
             }
         }
     }
-    assert_in_range(granted, 296, 304);
+    /* 3 a second in all, and each lane once had its burst of 3 */
+    assert_in_range(granted, 296, 312);
 }
 
 static void zero_and_zero_is_none(void **state)

@@ -1,7 +1,9 @@
-#include "sidecar/admin/control_inner.h"
+#include "sidecar/admin/control.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+#include "sidecar/admin/control_inner.h"
 
 #define RECLAIM_FIRST_MS 20
 #define RECLAIM_MAX_MS   1000

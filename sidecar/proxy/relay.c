@@ -62,12 +62,12 @@ static bool copy_head(struct fl_exchange *x, const char *bytes, const struct fl_
         fl_head_write_status_line(&f, bytes, p);
     }
     fl_head_copy(&f, bytes, &p->head, FL_FIELD_HOP, !p->rewrite_line);
-    fl_fmt_span(&f, own);
-    fl_fmt_text(&f, "\r\n");
     if (f.cut) {
         return false;
     }
     fl_gather_add(&r->out, r->extra->bytes, f.len);
+    fl_gather_add(&r->out, own.ptr, own.len); /* not copied: the head may fill the buffer */
+    fl_gather_add(&r->out, "\r\n", 2);
     return true;
 }
 

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/model/tls_fault.h"
+
 /* Own texts: strerror is neither thread-safe nor free of the locale, and the sentence must be
  * byte-equal everywhere. */
 static const struct {
@@ -50,7 +52,7 @@ const char *fl_cause_errno_code(int err)
             return errnos[i].code;
         }
     }
-    return "os_error";
+    return fl_tls_fault_is(err) ? fl_tls_fault_code(err) : "os_error";
 }
 
 const char *fl_cause_errno_text(int err)
@@ -59,6 +61,9 @@ const char *fl_cause_errno_text(int err)
         if (errnos[i].err == err) {
             return errnos[i].text;
         }
+    }
+    if (fl_tls_fault_is(err)) {
+        return fl_tls_fault_text(err);
     }
 #ifdef __GLIBC__
     const char *text = strerrordesc_np(err); /* untranslated constants */

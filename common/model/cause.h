@@ -14,7 +14,7 @@ struct fl_cause {
 void fl_cause_set(struct fl_cause *c, const char *code, const char *fmt, ...)
     FL_PRINTF(3, 4); /* cuts, never overflows; non-ASCII -> '?' */
 /* A stable code for an errno value (positive): connect_refused, host_unreachable, reset …
- * "os_error" otherwise. */
+ * "os_error" otherwise. Both know the TLS faults of tls_fault.h, too. */
 const char *fl_cause_errno_code(int err);
 const char *fl_cause_errno_text(int err); /* "Connection refused"; constant text, thread-safe */
 

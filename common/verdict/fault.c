@@ -3,6 +3,7 @@
 #include "common/base/check.h"
 
 /* "WHAT (errno text)", the parenthesis only when there is an errno. */
+#include "common/model/tls_fault.h"
 static void with_errno(struct fl_cause *ret, const char *code, const char *before,
                        const char *address, const char *after, int os_errno)
 {
@@ -58,7 +59,8 @@ void fl_fault_cause(enum fl_outcome o, int status, int os_errno, const char *add
         fl_cause_set(ret, "connect_timeout", "connect to %s timed out", address);
         return;
     case FL_OUTCOME_TLS_FAILED:
-        with_errno(ret, "tls_failure", "TLS handshake with ", address, " failed", os_errno);
+        with_errno(ret, fl_tls_fault_is(os_errno) ? fl_tls_fault_code(os_errno) : "tls_failure",
+                   "TLS handshake with ", address, " failed", os_errno);
         return;
     case FL_OUTCOME_SEND_TIMEOUT:
         fl_cause_set(ret, "send_timeout", "sending the request to %s timed out", address);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "common/base/check.h"
+#include "common/model/tls_fault.h"
 
 static const struct {
     enum fl_outcome o;
@@ -25,6 +26,10 @@ static const struct {
     {FL_OUTCOME_TLS_FAILED, 0, 0, "tls_failure", "TLS handshake with 10.0.0.1:9000 failed"},
     {FL_OUTCOME_TLS_FAILED, 0, ECONNRESET, "tls_failure",
      "TLS handshake with 10.0.0.1:9000 failed (Connection reset by peer)"},
+    {FL_OUTCOME_TLS_FAILED, 0, FL_TLS_EXPIRED, "tls_expired",
+     "TLS handshake with 10.0.0.1:9000 failed (certificate has expired)"},
+    {FL_OUTCOME_TLS_FAILED, 0, FL_TLS_TIMEOUT, "tls_timeout",
+     "TLS handshake with 10.0.0.1:9000 failed (handshake timed out)"},
     {FL_OUTCOME_SEND_TIMEOUT, 0, 0, "send_timeout",
      "sending the request to 10.0.0.1:9000 timed out"},
     {FL_OUTCOME_READ_TIMEOUT, 0, 0, "no_answer",

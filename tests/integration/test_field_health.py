@@ -87,6 +87,7 @@ def test_br04_probe_success_does_not_lift_a_quarantine(sidecar, origins):
     u1.rules("path=/health", "rst_request=0")
     s = sidecar(http(u1, u2, max_fails=1, fail_timeout="1500ms",
                      probe={"type": "http", "path": "/health", "interval": "200ms", "timeout": "1s"}))
+    s.expected_to_fail_while_announced()
     statuses = paced(20, 4, lambda i: s.get("/x").status)
     assert set(statuses) == {200}
     data = [e.at for e in u1.ledger() if e.target != "/health"]
@@ -99,6 +100,7 @@ def test_br04_probe_failure_takes_a_peer_out_although_data_works(sidecar, origin
     u1, u3 = origins(2)
     u3.rules("hang path=/health")
     s = sidecar(http(u1, u3, probe={"type": "http", "path": "/health", "interval": "300ms", "timeout": "300ms"}))
+    s.expected_to_fail_while_announced()
     wait_until("the verdict on u3", lambda: s.peer("pool", u3.address)["verdict"] == "unreachable"
                or "unreachable" in str(s.peer("pool", u3.address)["verdict"]), 8)
     u3.forget()
@@ -209,6 +211,7 @@ def test_br10_hung_process_behind_a_live_listen_queue(sidecar, origins):
     u1, u2 = origins(2)
     s = sidecar(http(u1, u2, max_fails=1, fail_timeout="1s", route={"read_timeout": "400ms", "connect_timeout": "400ms"},
                      probe={"type": "http", "path": "/health", "interval": "500ms", "timeout": "400ms"}))
+    s.expected_to_fail_while_announced()
     assert s.get("/x").status == 200
     u1.freeze()
     statuses = paced(10, 3, lambda i: s.get("/x").status, 16)

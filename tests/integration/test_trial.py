@@ -114,6 +114,7 @@ def test_threads_share_the_failure_count(sidecar, origins, threads):
     for _ in range(60):  # each on a connection of its own, so that all threads take part
         assert s.get("/x").status == 200
     assert bad.accepted == 3, f"three failures in all, not three a thread: {bad.accepted}"
+    assert s.wait_event("upstream server temporarily disabled")["fails"] == 3
     assert len(s.events("upstream server temporarily disabled")) == 1
 
 

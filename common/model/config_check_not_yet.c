@@ -34,26 +34,6 @@ static void check_scope(const struct fl_config *c, struct fl_findings *f, enum f
     }
 }
 
-/* One line for the configuration, not one per backend: s3 probes are the default. */
-static void check_probes(const struct fl_config *c, struct fl_findings *f)
-{
-    enum fl_not_yet topic = fl_scope_find(FL_SCOPE_PROBE, "type")->not_yet;
-    for (uint32_t i = 0; topic && i < c->backend_count; i++) {
-        const struct fl_backend_conf *b = &c->backends[i];
-        if (b->probe.type == FL_PROBE_S3 || b->probe.type == FL_PROBE_HTTP) {
-            char place[FL_PLACE_MAX];
-            struct fl_fmt p = fl_fmt_of(place, sizeof(place));
-            struct fl_place top = fl_place_key(NULL, "backends"),
-                            name = fl_place_key(&top, b->name);
-            struct fl_place probe = fl_place_key(&name, "probe"),
-                            type = fl_place_key(&probe, "type");
-            fl_place_print(&type, &p);
-            warn(c, f, place, b->line, topic);
-            return;
-        }
-    }
-}
-
 void fl_config_check_not_yet(const struct fl_config *c, struct fl_findings *f)
 {
     struct fl_place backends = fl_place_key(NULL, "backends"),
@@ -63,7 +43,6 @@ void fl_config_check_not_yet(const struct fl_config *c, struct fl_findings *f)
         struct fl_place at = fl_place_key(&backends, c->backends[i].name);
         check_scope(c, f, FL_SCOPE_BACKEND, &c->backends[i], &at, c->backends[i].line);
     }
-    check_probes(c, f);
     for (uint32_t i = 0; i < c->route_count; i++) {
         const struct fl_route_conf *r = &c->routes[i];
         struct fl_place at = fl_place_key(&routes, r->bucket), paths = fl_place_key(&at, "paths");

@@ -114,16 +114,16 @@ static const struct fl_directive rows[] = {
     ROW(TLS, "key_file", TEXT, B(tls.key_file), .fallback = "", .max = 4096, .flags = FL_D_PRIVATE, .nginx = "proxy_ssl_certificate_key", .doc = "PEM file of its key."),
     ROW(TLS, "verify", BOOL, B(tls.verify), .fallback = "true", .nginx = "proxy_ssl_verify", .doc = "Verify the peer's certificate."),
 
-    ROW(PROBE, "type", ENUM, B(probe.type), .fallback = "s3", .fallback_http = "tcp", .words = probe_types, .not_yet = FL_NOT_YET_PROBE, .doc = "`none` (no verdict, passive handling alone), `tcp` (connect), `http` (status) or `s3` (HeadBucket, then ListBuckets)."),
-    ROW(PROBE, "host", TEXT, B(probe.host), .fallback = "", .max = 260, .not_yet = FL_NOT_YET_PROBE, .doc = "Host sent and signed; empty: `tls.server_name`, else `<service>.<namespace>.svc:<port>`, else the peer's address."),
+    ROW(PROBE, "type", ENUM, B(probe.type), .fallback = "s3", .fallback_http = "tcp", .words = probe_types, .doc = "`none` (no verdict, passive handling alone), `tcp` (connect), `http` (status) or `s3` (HeadBucket, then ListBuckets)."),
+    ROW(PROBE, "host", TEXT, B(probe.host), .fallback = "", .max = 260, .doc = "Host sent and signed; empty: `tls.server_name`, else `<service>.<namespace>.svc:<port>`, else the peer's address."),
     ROW(PROBE, "interval", DURATION, B(probe.interval_ms), .fallback = "30s", SLOW_MS, .nginx = "health_check interval", .doc = "Time between probes, with jitter."),
     ROW(PROBE, "timeout", DURATION, B(probe.timeout_ms), .fallback = "30s", MS, .doc = "How long a probe waits; as long as a data request would."),
-    ROW(PROBE, "path", TEXT, B(probe.path), .fallback = "/", .max = 1024, .not_yet = FL_NOT_YET_PROBE, .nginx = "health_check uri", .doc = "Target of an `http` probe."),
-    ROW(PROBE, "expect", STATUSES, B(probe.expect), .fallback = "200-399", .max = 128, .not_yet = FL_NOT_YET_PROBE, .nginx = "match status", .doc = "Statuses that an `http` probe takes for healthy."),
-    ROW(PROBE, "bucket", TEXT, B(probe.bucket), .fallback = "", .max = 255, .not_yet = FL_NOT_YET_PROBE, .doc = "Bucket that an `s3` probe asks for; empty: one that is routed here."),
-    ROW(PROBE, "region", TEXT, B(probe.region), .fallback = "us-east-1", .max = 63, .not_yet = FL_NOT_YET_PROBE, .doc = "Region that a signed `s3` probe names."),
-    ROW(PROBE, "access_key_file", TEXT, B(probe.access_key_file), .fallback = "", .max = 4096, .flags = FL_D_PRIVATE, .not_yet = FL_NOT_YET_PROBE, .doc = "File of the access key id; without keys the probe is anonymous and proves reachability only."),
-    ROW(PROBE, "secret_key_file", TEXT, B(probe.secret_key_file), .fallback = "", .max = 4096, .flags = FL_D_PRIVATE, .not_yet = FL_NOT_YET_PROBE, .doc = "File of the secret access key."),
+    ROW(PROBE, "path", TEXT, B(probe.path), .fallback = "/", .max = 1024, .nginx = "health_check uri", .doc = "Target of an `http` probe."),
+    ROW(PROBE, "expect", STATUSES, B(probe.expect), .fallback = "200-399", .max = 128, .nginx = "match status", .doc = "Statuses that an `http` probe takes for healthy."),
+    ROW(PROBE, "bucket", TEXT, B(probe.bucket), .fallback = "", .max = 255, .doc = "Bucket that an `s3` probe asks for; empty: one that is routed here."),
+    ROW(PROBE, "region", TEXT, B(probe.region), .fallback = "us-east-1", .max = 63, .doc = "Region that a signed `s3` probe names."),
+    ROW(PROBE, "access_key_file", TEXT, B(probe.access_key_file), .fallback = "", .max = 4096, .flags = FL_D_PRIVATE, .doc = "File of the access key id; without keys the probe is anonymous and proves reachability only."),
+    ROW(PROBE, "secret_key_file", TEXT, B(probe.secret_key_file), .fallback = "", .max = 4096, .flags = FL_D_PRIVATE, .doc = "File of the secret access key."),
     ROW(PROBE, "secret", TEXT, B(probe.secret), .fallback = "", .max = 253, .flags = FL_D_ANNOTATION | FL_D_HIDE, .doc = "Pod annotations only: a Secret of the pod's own namespace that holds the probe keys."),
 
     ROW(PEER, "address", ADDRESS, E(address), .fallback = "", .max = 260, .flags = FL_D_REQUIRED, .nginx = "server", .doc = "`10.0.1.10:9000`, `[::1]:9000` or `name:9000`."),
@@ -239,8 +239,6 @@ static const struct fl_scope_row scopes[] = {
 static const char *const not_yet[] = {
     [FL_NOT_YET_NONE] = "",
     [FL_NOT_YET_TLS] = "TLS to backends is not there yet; requests to this backend are refused",
-    [FL_NOT_YET_PROBE] =
-        "s3 and http probes are not there yet; such backends are probed by a TCP connect",
 };
 _Static_assert(FL_COUNTOF(scopes) == FL_SCOPE_COUNT, "a row per scope");
 _Static_assert(FL_COUNTOF(not_yet) == FL_NOT_YET_COUNT, "a text per topic");

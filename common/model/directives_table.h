@@ -88,7 +88,6 @@ enum fl_directive_flags {
 enum fl_not_yet {
     FL_NOT_YET_NONE,
     FL_NOT_YET_TLS,
-    FL_NOT_YET_PROBE, /* http and s3 probes: one warning per configuration */
     FL_NOT_YET_COUNT,
 };
 

@@ -1,10 +1,10 @@
 /* probe_run - one peer's probe: asks the peer, tries a second time on a fresh connection before any
  * bad verdict, and hands over what common/verdict says of the facts. A place per peer that lives on
- * between probes; one probe in flight at most.
+ * between probes, with the connection that http and s3 probes keep; one probe in flight at most.
  *
- * Types: tcp connects. http and s3 are run as tcp for now (answered stays false, so that nothing is
- * concluded from a connect that only an answer could prove). Steps are walked one after another
- * (enter), each with its own deadline, so that sending and reading a head become further steps.
+ * tcp connects; http sends GET; s3 sends HeadBucket, or ListBuckets where no bucket is known and
+ * after a 400, 401 or 403 (probe_plan). An s3 probe is signed with the keys that its two files hold
+ * at that moment; files that cannot be used make an answer `erroring`, never a rejection.
  *
  * The reactor's thread only; used by both processes. */
 #ifndef FL_COMMON_PROBE_PROBE_RUN_H
@@ -13,21 +13,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/base/addr.h"
 #include "common/base/check.h"
 #include "common/io/reactor.h"
-#include "common/model/config.h"
 #include "common/model/verdict.h"
+#include "common/probe/probe_target.h"
 
 #define FL_PROBE_CONNECT_MS                                                                        \
     5000 /* a connect that takes longer than this (or the timeout, if shorter) has failed */
-
-struct fl_probe_target { /* copied by start */
-    struct fl_addr addr;
-    enum fl_probe_type type; /* not NONE */
-    int64_t timeout_ms;      /* of one attempt's wait for an answer */
-    uint64_t fingerprint;    /* of the definition; goes into the verdict */
-};
 
 struct fl_probe_run;
 
@@ -41,10 +33,12 @@ FL_MUST_USE int fl_probe_run_new(struct fl_reactor *r, fl_probe_done_fn *done, v
 /* Cancels: done is not called any more. The memory goes at the end of the turn (turn once more
  * before the reactor is freed). Accepts NULL, returns NULL. */
 struct fl_probe_run *fl_probe_run_free(struct fl_probe_run *p);
-/* False when one is in flight: its result will have to do. done is never called from within start.
- */
+/* False when one is in flight: its result will have to do. The target is copied; another definition
+ * than the last time, or other keys, ends the kept connection. done is never called from within
+ * start. */
 bool fl_probe_run_start(struct fl_probe_run *p, const struct fl_probe_target *t);
-void fl_probe_run_cancel(struct fl_probe_run *p);
+void fl_probe_run_cancel(struct fl_probe_run *p); /* the kept connection goes too */
 bool fl_probe_run_busy(const struct fl_probe_run *p);
+bool fl_probe_run_keyed(const struct fl_probe_run *p); /* the last one was signed */
 
 #endif

@@ -1,9 +1,11 @@
 #include "common/verdict/fault.h"
 
+#include <errno.h>
+
 #include "common/base/check.h"
+#include "common/model/tls_fault.h"
 
 /* "WHAT (errno text)", the parenthesis only when there is an errno. */
-#include "common/model/tls_fault.h"
 static void with_errno(struct fl_cause *ret, const char *code, const char *before,
                        const char *address, const char *after, int os_errno)
 {
@@ -59,6 +61,13 @@ void fl_fault_cause(enum fl_outcome o, int status, int os_errno, const char *add
         fl_cause_set(ret, "connect_timeout", "connect to %s timed out", address);
         return;
     case FL_OUTCOME_TLS_FAILED:
+        if (os_errno == EPROTONOSUPPORT) {
+            fl_cause_set(ret, "tls_unavailable",
+                         "backend wants TLS, which this version does not speak yet; nothing was "
+                         "sent to %s",
+                         address);
+            return;
+        }
         with_errno(ret, fl_tls_fault_is(os_errno) ? fl_tls_fault_code(os_errno) : "tls_failure",
                    "TLS handshake with ", address, " failed", os_errno);
         return;

@@ -109,17 +109,17 @@ static bool names_bad_credentials(const char *code)
     return one_of(code, codes, FL_COUNTOF(codes));
 }
 
-static bool names_a_skewed_clock(const char *code)
+bool fl_probe_judge_is_skew(const char *code)
 {
     static const char *const codes[] = {"RequestTimeTooSkewed", "RequestExpired"};
     return one_of(code, codes, FL_COUNTOF(codes));
 }
 
-static bool names_another_place(const struct fl_probe_result *r)
+bool fl_probe_judge_is_elsewhere(int status, const char *code)
 {
     static const char *const codes[] = {"AuthorizationHeaderMalformed", "PermanentRedirect",
                                         "TemporaryRedirect", "IllegalLocationConstraintException"};
-    return r->status == 301 || r->status == 307 || one_of(r->code, codes, FL_COUNTOF(codes));
+    return status == 301 || status == 307 || one_of(code, codes, FL_COUNTOF(codes));
 }
 
 static void mask(const char *key_id, char out[16])
@@ -168,9 +168,9 @@ static void judge_keyed(const struct fl_probe_facts *f, const struct fl_probe_re
 {
     if (names_bad_credentials(r->code)) {
         rejected(f, r, v);
-    } else if (names_a_skewed_clock(r->code)) {
+    } else if (fl_probe_judge_is_skew(r->code)) {
         skewed(r, v);
-    } else if (names_another_place(r)) {
+    } else if (fl_probe_judge_is_elsewhere(r->status, r->code)) {
         elsewhere(r, v);
     } else if (r->status >= 200 && r->status <= 299) {
         healthy(v, "");

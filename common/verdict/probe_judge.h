@@ -18,6 +18,10 @@ struct fl_probe_facts {
  * fingerprint are the caller's. */
 void fl_probe_judge(const struct fl_probe_facts *f, const struct fl_probe_plan *p,
                     struct fl_verdict *ret);
+/* S3 error codes that blame the clock; answers that name another region or endpoint. What goes with
+ * them into detail is found by common/probe. */
+bool fl_probe_judge_is_skew(const char *code);
+bool fl_probe_judge_is_elsewhere(int status, const char *code);
 /* Is the status one of "200-399,404"? False for a text that is no such list. */
 bool fl_probe_judge_expects(const char *expect, int status);
 

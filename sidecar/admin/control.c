@@ -157,19 +157,22 @@ static void open_quarantine(struct fl_control *c, const char *backend, const cha
         }
     }
     if (answering != NULL && fl_peer_health_open(&answering->health, now_ms)) {
+        fl_prober_opened(c->prober, backend, address);
         fl_events_add(c->events, fl_control_wall_ms(c), "peer_probation", backend, address,
                       "answers a probe while no peer is usable: one trial at once");
     }
 }
 
-static void on_probed(void *arg, const char *backend, const char *address,
-                      const struct fl_verdict *verdict, bool changed, bool answered)
+static void on_probed(void *arg, const struct fl_probed *p)
 {
     struct fl_control *c = arg;
-    if (answered && verdict->status == FL_VERDICT_HEALTHY) {
-        open_quarantine(c, backend, address);
+    if (p->opens) {
+        open_quarantine(c, p->backend, p->address);
     }
-    if (changed) {
+    if (p->failed != NULL) {
+        fl_control_notice_answered(c, p);
+    }
+    if (p->changed) {
         fl_control_changed(c);
     } else {
         fl_backends_answer_waits(c);
@@ -294,6 +297,10 @@ void fl_control_turn(struct fl_control *c)
         for (uint32_t j = 0; j < b->peer_count; j++) {
             struct fl_peer *p = b->peers[j].peer;
             if (atomic_exchange_explicit(&p->probe_wanted, 0, memory_order_acq_rel) != 0) {
+                struct fl_failed_request rq;
+                if (fl_failed_box_take(&p->failed, &rq)) {
+                    fl_prober_remember(c->prober, b->conf->name, p->address, &rq);
+                }
                 fl_prober_want(c->prober, b->conf->name, p->address);
             }
         }

@@ -168,7 +168,7 @@ static bool watch_peers(struct fl_control *c, const struct fl_config *config)
         const struct fl_backend_conf *b = &config->backends[i];
         bool by_controller = fl_control_by_controller(c, b->name);
         for (uint32_t j = 0; j < b->peer_count; j++) {
-            fits &= fl_prober_keep(c->prober, b, &b->peers[j], by_controller) == 0;
+            fits &= fl_prober_keep(c->prober, config, b, &b->peers[j], by_controller) == 0;
         }
     }
     fl_prober_end(c->prober);
@@ -212,7 +212,7 @@ bool fl_control_merge(const struct fl_control *c, const struct fl_backend_conf *
         .pushed_age_ms = w.pushed != NULL ? now_ms - w.pushed->at_ms : 0,
         .expires_ms = FL_STALE_INTERVALS * b->probe.interval_ms,
         .now_ms = now_ms,
-        .keyed = false, /* probes are not signed yet */
+        .keyed = w.keyed,
         .fingerprint = fl_prober_fingerprint(b, address),
     };
     fl_verdict_merge(&facts, ret);

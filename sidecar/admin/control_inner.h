@@ -98,6 +98,7 @@ bool fl_control_by_controller(const struct fl_control *c,
 void fl_control_notice_snapshot(struct fl_control *c, const struct fl_snapshot *old,
                                 const struct fl_snapshot *fresh);
 void fl_control_notice_health(struct fl_control *c); /* quarantines and readmissions */
+void fl_control_notice_answered(struct fl_control *c, const struct fl_probed *p); /* p->failed */
 
 /* boot_gate.c */
 void fl_control_boot_gate(struct fl_control *c);

@@ -52,6 +52,25 @@ static void tell_recovered(struct fl_control *c, const struct fl_backend_memory 
                   "after %lld s", (long long)(down_ms / 1000));
 }
 
+/* The bucket stays open: one slow request among many does not prove that the backend is down. */
+void fl_control_notice_answered(struct fl_control *c, const struct fl_probed *p)
+{
+    const struct fl_failed_request *rq = p->failed;
+    struct fl_log_line l;
+    fl_log_begin(c->conf.log, &l, FL_LOG_WARN, "backend request failed, probe answered");
+    fl_log_text(&l, "backend", p->backend);
+    fl_log_text(&l, "peer", p->address);
+    fl_log_text(&l, "error", "deadline");
+    fl_log_text(&l, "method", rq->method);
+    fl_log_text(&l, "operation", rq->operation);
+    fl_log_text(&l, "bucket", rq->bucket);
+    fl_log_text(&l, "key", rq->key);
+    fl_log_secs(&l, "total_secs", rq->total_ms * 1000);
+    fl_log_text(&l, "request_id", rq->request_id);
+    fl_log_text(&l, "status", fl_verdict_status_name(p->verdict->status));
+    fl_log_end(c->conf.log, &l);
+}
+
 static bool notice_backend(struct fl_control *c, const struct fl_snap_backend *b)
 {
     struct fl_backend_memory *m = remember(c, b->conf->name);

@@ -18,13 +18,15 @@ struct watch {
     struct counts *counts;
     struct fl_probe_run *run;
     struct fl_timer next;
-    struct fl_probe_target target;
+    struct fl_probe_target *target;   /* NULL until kept */
+    struct fl_failed_request *failed; /* NULL: none */
     struct fl_verdict own, pushed;
     int64_t pushed_until_ms; /* 0: none */
-    int64_t interval_ms, began_ms;
+    int64_t interval_ms, fail_timeout_ms, began_ms;
+    int64_t opened_ms;  /* when an answer last opened its quarantine; 0: never */
     uint64_t round;     /* of the probe in flight */
     unsigned unhealthy; /* results in a row that were not healthy */
-    bool wanted, probes, by_controller, answered_once;
+    bool wanted, probes, by_controller, answered_once, asked;
     char *backend; /* address stands behind it */
     char *address;
     char key[]; /* "backend\naddress" */
@@ -64,6 +66,8 @@ static void free_watch(struct watch *w)
     fl_timer_remove(w->prober->conf.reactor, &w->next);
     fl_probe_run_free(w->run);
     fl_list_remove(&w->node);
+    free(w->target);
+    free(w->failed);
     free(w->backend);
     free(w);
 }
@@ -112,7 +116,7 @@ static void begin_probe(struct watch *w)
     fl_timer_off(&w->next);
     w->began_ms = now_of(p);
     w->round = ++p->round;
-    (void)fl_probe_run_start(w->run, &w->target); /* not busy: it starts */
+    (void)fl_probe_run_start(w->run, w->target); /* not busy: it starts */
 }
 
 static void on_next(struct fl_timer *t)
@@ -152,6 +156,25 @@ static bool same_verdict(const struct fl_verdict *a, const struct fl_verdict *b)
            strcmp(a->cause.text, b->cause.text) == 0 && strcmp(a->note, b->note) == 0;
 }
 
+static void tell(struct watch *w, bool changed, bool answered)
+{
+    const struct fl_prober_conf *conf = &w->prober->conf;
+    bool rested = w->opened_ms == 0 || now_of(w->prober) - w->opened_ms >= w->fail_timeout_ms;
+    struct fl_failed_request *failed = w->failed;
+    const struct fl_probed news = {
+        .backend = w->backend,
+        .address = w->address,
+        .verdict = &w->own,
+        .changed = changed,
+        .opens = answered && w->own.status == FL_VERDICT_HEALTHY && (w->asked || rested),
+        .failed = answered && !fl_verdict_blocks(w->own.status) ? failed : NULL,
+    };
+    w->asked = false;
+    w->failed = NULL;
+    conf->probed(conf->arg, &news);
+    free(failed);
+}
+
 static void on_done(void *arg, const struct fl_verdict *v, bool answered)
 {
     struct watch *w = arg;
@@ -165,8 +188,7 @@ static void on_done(void *arg, const struct fl_verdict *v, bool answered)
         w->own = *v;
     }
     plan_after_result(w);
-    const struct fl_prober_conf *conf = &w->prober->conf;
-    conf->probed(conf->arg, w->backend, w->address, &w->own, changed, answered);
+    tell(w, changed, answered);
 }
 
 /* ---- the set of watches ---- */
@@ -260,34 +282,53 @@ void fl_prober_begin(struct fl_prober *p)
     }
 }
 
-/* Another definition: what was learnt of the old one is not evidence for this one. */
-static void redefine(struct watch *w, const struct fl_probe_target *t)
+/* What was learnt of another definition is not evidence for this one. */
+static void start_afresh(struct watch *w)
 {
     fl_probe_run_cancel(w->run);
     fl_timer_off(&w->next);
-    w->target = *t;
     w->own = (struct fl_verdict){.status = FL_VERDICT_UNKNOWN};
     w->pushed_until_ms = 0;
     w->unhealthy = 0;
     w->answered_once = false;
 }
 
-int fl_prober_keep(struct fl_prober *p, const struct fl_backend_conf *b,
+/* 0: as it was, 1: another definition, or -ENOMEM. A bucket that is only routed here is none of
+ * the definition: the next probe asks for it. */
+static int define(struct watch *w, const struct fl_probe_target *t)
+{
+    bool other = w->target == NULL || w->target->fingerprint != t->fingerprint;
+    if (!other && fl_probe_target_same(w->target, t)) {
+        return 0;
+    }
+    struct fl_probe_target *copy = fl_probe_target_copy(t);
+    if (copy == NULL) {
+        return -ENOMEM;
+    }
+    free(w->target);
+    w->target = copy;
+    return other;
+}
+
+int fl_prober_keep(struct fl_prober *p, const struct fl_config *c, const struct fl_backend_conf *b,
                    const struct fl_peer_conf *peer, bool by_controller)
 {
-    struct fl_probe_target t = {.type = b->probe.type, .timeout_ms = b->probe.timeout_ms};
-    if (!fl_addr_parse(fl_span_of(peer->address), &t.addr)) {
+    char host[FL_PROBE_HOST_MAX];
+    struct fl_probe_target t;
+    if (!fl_probe_target_of(c, b, peer->address, host, &t)) {
         return 0;
     }
     struct watch *w = find(p, b->name, peer->address);
-    bool fresh = w == NULL;
-    if (fresh && (w = add(p, b->name, peer->address)) == NULL) {
+    if (w == NULL && (w = add(p, b->name, peer->address)) == NULL) {
         return -ENOMEM;
     }
     t.fingerprint = fl_prober_fingerprint(b, peer->address);
-    if (t.fingerprint != w->target.fingerprint) {
-        redefine(w, &t);
-        fresh = true;
+    int fresh = define(w, &t);
+    if (fresh < 0) {
+        return fresh;
+    }
+    if (fresh != 0) {
+        start_afresh(w);
     }
     bool did_probe = w->probes;
     bool replan = (w->by_controller && !by_controller) || w->interval_ms != b->probe.interval_ms;
@@ -295,9 +336,10 @@ int fl_prober_keep(struct fl_prober *p, const struct fl_backend_conf *b,
     w->probes = b->probe.type != FL_PROBE_NONE && !peer->down;
     w->by_controller = by_controller;
     w->interval_ms = b->probe.interval_ms;
+    w->fail_timeout_ms = peer->fail_timeout_ms;
     if (!w->probes) {
-        redefine(w, &t); /* and stays so */
-    } else if (fresh || !did_probe) {
+        start_afresh(w); /* and stays so */
+    } else if (fresh != 0 || !did_probe) {
         begin_probe(w);
     } else if (replan && !fl_probe_run_busy(w->run)) {
         fl_timer_off(&w->next);
@@ -326,7 +368,8 @@ bool fl_prober_look(const struct fl_prober *p, const char *backend, const char *
         return false;
     }
     bool pushed = w->pushed_until_ms > now_of(p);
-    *ret = (struct fl_watch_view){&w->own, pushed ? &w->pushed : NULL, fl_probe_run_busy(w->run)};
+    *ret = (struct fl_watch_view){&w->own, pushed ? &w->pushed : NULL, fl_probe_run_busy(w->run),
+                                  fl_probe_run_keyed(w->run)};
     return true;
 }
 
@@ -375,11 +418,29 @@ void fl_prober_want(struct fl_prober *p, const char *backend, const char *addres
     }
 }
 
+void fl_prober_remember(struct fl_prober *p, const char *backend, const char *address,
+                        const struct fl_failed_request *rq)
+{
+    struct watch *w = find(p, backend, address);
+    if (w != NULL && w->probes && w->failed == NULL && (w->failed = malloc(sizeof(*rq))) != NULL) {
+        *w->failed = *rq;
+    }
+}
+
+void fl_prober_opened(struct fl_prober *p, const char *backend, const char *address)
+{
+    struct watch *w = find(p, backend, address);
+    if (w != NULL) {
+        w->opened_ms = now_of(p);
+    }
+}
+
 uint64_t fl_prober_ask(struct fl_prober *p, const char *backend)
 {
     fl_list_each (it, &p->watches) {
         struct watch *w = fl_container_of(it, struct watch, node);
         if (strcmp(w->backend, backend) == 0) {
+            w->asked = w->probes;
             begin_probe(w);
         }
     }

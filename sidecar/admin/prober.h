@@ -18,16 +18,25 @@
 #include "common/io/reactor.h"
 #include "common/model/config.h"
 #include "common/model/verdict.h"
+#include "sidecar/policy/failed_request.h"
 
 struct fl_prober;
+
+struct fl_probed { /* an own probe has ended */
+    const char *backend, *address;
+    const struct fl_verdict *verdict; /* the one that is kept now */
+    bool changed;                     /* status, cause or note differ from before */
+    /* The peer answered a request and is healthy: that may open its quarantine. Not twice within
+     * its fail_timeout (fl_prober_opened says when), unless people asked for the probe. */
+    bool opens;
+    const struct fl_failed_request *failed; /* the peer answered, although this request met its
+                                               deadline there; NULL: no such request */
+};
 
 struct fl_prober_conf {
     struct fl_reactor *reactor;
     uint64_t seed; /* of the jitter */
-    /* An own probe has ended: verdict is the one that is kept now. changed: status, cause or note
-     * differ from before. */
-    void (*probed)(void *arg, const char *backend, const char *address,
-                   const struct fl_verdict *verdict, bool changed, bool answered);
+    void (*probed)(void *arg, const struct fl_probed *p);
     void *arg;
 };
 
@@ -35,6 +44,7 @@ struct fl_watch_view {
     const struct fl_verdict *own;    /* status UNKNOWN: none yet */
     const struct fl_verdict *pushed; /* NULL: none, or it has expired */
     bool probing;
+    bool keyed; /* own probes are signed */
 };
 
 FL_MUST_USE int fl_prober_new(const struct fl_prober_conf *conf, struct fl_prober **ret);
@@ -44,8 +54,9 @@ fl_prober_free(struct fl_prober *p); /* turn the reactor once more before it is 
 /* One configuration's worth of peers: begin, keep each that has a literal address, end (which
  * forgets the others). by_controller: interval probes are the controller's. 0 or -ENOMEM. */
 void fl_prober_begin(struct fl_prober *p);
-FL_MUST_USE int fl_prober_keep(struct fl_prober *p, const struct fl_backend_conf *b,
-                               const struct fl_peer_conf *peer, bool by_controller);
+FL_MUST_USE int fl_prober_keep(struct fl_prober *p, const struct fl_config *c,
+                               const struct fl_backend_conf *b, const struct fl_peer_conf *peer,
+                               bool by_controller);
 void fl_prober_end(struct fl_prober *p);
 /* Of the definition that is probed: protocol, address, probe and tls keys. */
 uint64_t fl_prober_fingerprint(const struct fl_backend_conf *b, const char *address);
@@ -62,6 +73,12 @@ bool fl_prober_expire(struct fl_prober *p);
 
 void fl_prober_want(struct fl_prober *p, const char *backend,
                     const char *address); /* a data thread found it failing */
+
+/* Before want: the request that met its deadline there. One is kept until a probe ends. */
+void fl_prober_remember(struct fl_prober *p, const char *backend, const char *address,
+                        const struct fl_failed_request *rq);
+/* An answer has opened the peer's quarantine. */
+void fl_prober_opened(struct fl_prober *p, const char *backend, const char *address);
 
 /* On demand: probes every peer of the backend now. A ticket for fl_prober_asked: true while that
  * round goes on. */

@@ -11,6 +11,7 @@
 #include "common/base/addr.h"
 #include "common/base/list.h"
 #include "common/model/outcome.h"
+#include "sidecar/policy/failed_request.h"
 #include "sidecar/policy/peer_health.h"
 
 #define FL_THREADS_MAX 4
@@ -43,6 +44,7 @@ struct fl_peer {
     _Atomic int64_t last_fail_ms;
     _Atomic uint32_t
         probe_wanted; /* set by a data thread at a failure; the control thread exchanges it to 0 */
+    struct fl_failed_box failed; /* put in before probe_wanted is set */
     struct fl_peer_line lines[FL_THREADS_MAX];
 };
 

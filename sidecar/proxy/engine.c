@@ -201,8 +201,8 @@ struct fl_engine *fl_engine_free(struct fl_engine *e, struct fl_registry *regist
 
 void fl_engine_want_probe(struct fl_engine *e)
 {
-    atomic_store_explicit(&e->probe_wanted, true, memory_order_release);
-    if (e->control != NULL) {
+    bool asked = atomic_exchange_explicit(&e->probe_wanted, true, memory_order_acq_rel);
+    if (!asked && e->control != NULL) { /* one wake, however many requests fail */
         fl_reactor_wake(e->control);
     }
 }

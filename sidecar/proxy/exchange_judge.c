@@ -43,17 +43,39 @@ static void settle(struct fl_exchange *x, enum fl_outcome o, int status)
     }
 }
 
-/* A peer that fails is probed at once, by the control thread; asked for once until it has looked.
- */
+static void put_text(char *to, size_t cap, struct fl_span text)
+{
+    size_t n = text.len < cap ? text.len : cap - 1;
+    memcpy(to, n != 0 ? text.ptr : "", n);
+    to[n] = '\0';
+}
+
+/* Should the probe be answered, the control thread says which request this was. */
+static void leave_name(const struct fl_exchange *x, struct fl_peer *peer)
+{
+    struct fl_failed_request rq = {.operation = fl_s3_operation_name(x->operation.op),
+                                   .total_ms = fl_worker_now_ms(x->worker) - x->began_ms};
+    put_text(rq.request_id, sizeof rq.request_id, fl_span_of(x->request_id));
+    put_text(rq.method, sizeof rq.method, fl_span_of(fl_method_name(x->request.method)));
+    put_text(rq.bucket, sizeof rq.bucket, fl_span_of(x->bucket));
+    put_text(rq.key, sizeof rq.key, x->key);
+    (void)fl_failed_box_put(&peer->failed, &rq);
+}
+
+/* A peer that fails is probed at once, by the control thread. */
 static void want_probe(struct fl_exchange *x, enum fl_outcome o)
 {
     struct fl_peer *peer = x->backend->peers[x->attempt.pick.index].peer;
     bool deadline = o == FL_OUTCOME_DEADLINE || o == FL_OUTCOME_DEADLINE_BLAMED;
     bool suspicious = (fl_outcome_row(o)->blames && o != FL_OUTCOME_HTTP_STATUS) || deadline;
-    if (suspicious && x->backend->conf->probe.type != FL_PROBE_NONE &&
-        atomic_exchange_explicit(&peer->probe_wanted, 1, memory_order_relaxed) == 0) {
-        fl_engine_want_probe(x->worker->engine);
+    if (!suspicious || x->backend->conf->probe.type == FL_PROBE_NONE) {
+        return;
     }
+    if (deadline) {
+        leave_name(x, peer);
+    }
+    atomic_store_explicit(&peer->probe_wanted, 1, memory_order_release);
+    fl_engine_want_probe(x->worker->engine);
 }
 
 enum fl_answer fl_judge_answer_of(enum fl_http_error e)
@@ -224,9 +246,9 @@ static enum fl_x_state failed(struct fl_exchange *x)
         return next;
     }
     describe(x, o);
-    want_probe(x, o);
     fl_events_attempt_failed(x);
     settle(x, o, 0);
+    want_probe(x, o); /* a green one must find the quarantine that it may open */
     if (is_client_end(o)) {
         return client_ended(x, o);
     }
@@ -361,13 +383,13 @@ enum fl_x_state fl_judge_relayed(struct fl_exchange *x, enum fl_outcome o)
     }
     a->outcome = o;
     x->ended = o;
-    if (o == FL_OUTCOME_TRUNCATED || o == FL_OUTCOME_STALLED) {
+    if (o == FL_OUTCOME_TRUNCATED || o == FL_OUTCOME_STALLED || o == FL_OUTCOME_LOCAL_RESOURCE) {
         describe(x, o);
-        want_probe(x, o);
         fl_events_attempt_failed(x);
         x->answer = FL_ANSWER_TRUNCATED;
     }
     settle(x, o, r->status);
+    want_probe(x, o);
     fl_attempt_end(x, false);
     if (r->corked) { /* the reset would throw away what was held back */
         fl_sock_push(x->client->io.fd);

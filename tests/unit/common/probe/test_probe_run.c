@@ -66,7 +66,8 @@ static void wait_done(unsigned count, int64_t limit_ms)
 
 static struct fl_probe_target target(const struct fl_addr *a, int64_t timeout_ms)
 {
-    return (struct fl_probe_target){*a, FL_PROBE_TCP, timeout_ms, 42};
+    return (struct fl_probe_target){
+        .addr = *a, .type = FL_PROBE_TCP, .timeout_ms = timeout_ms, .fingerprint = 42};
 }
 
 static void a_listener_is_healthy(void **state)

@@ -1,0 +1,509 @@
+#include "common/probe/http_client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/http1/body_frame.h"
+#include "common/io/sock.h"
+
+#define FIRST_BYTES  4096
+#define INTERIMS_MAX 8
+
+enum step { STEP_IDLE, STEP_QUEUED, STEP_CONNECT, STEP_SEND, STEP_HEAD, STEP_BODY };
+
+/* One request and its answer. */
+struct flight {
+    struct fl_http_ask ask; /* text points behind the struct */
+    bool reused, send_broken;
+    int send_errno;
+    size_t sent;
+    unsigned interims;
+    char *in; /* the head stays at its front; body bytes come and go behind it */
+    size_t len, cap, scan, head_len;
+    struct fl_response_head head;
+    struct fl_body_frame frame;
+    size_t body_bytes, body_kept;
+    char body[FL_HTTP_BODY_KEPT];
+    char text[];
+};
+
+struct fl_http_client {
+    struct fl_reactor *reactor;
+    fl_http_answered_fn *answered;
+    void *arg;
+    struct fl_io io;
+    struct fl_timer deadline;
+    struct fl_task begin, bury;
+    struct flight *flight;
+    enum step step;
+    bool readable, writable, hup; /* edges not used up */
+    struct fl_addr to;            /* of the open connection */
+};
+
+static int64_t now_of(const struct fl_http_client *c)
+{
+    return fl_reactor_now_ms(c->reactor);
+}
+
+static void disconnect(struct fl_http_client *c)
+{
+    fl_reactor_close(c->reactor, &c->io);
+    c->readable = c->writable = c->hup = false;
+}
+
+static struct flight *free_flight(struct flight *f)
+{
+    if (f != NULL) {
+        free(f->in);
+        free(f);
+    }
+    return NULL;
+}
+
+/* Nothing more has come, and no end. */
+static bool is_quiet(struct fl_http_client *c)
+{
+    char one;
+    if (c->readable && fl_sock_recv(c->io.fd, &one, 1) == -EAGAIN) {
+        c->readable = false;
+    }
+    return !c->readable && !c->hup;
+}
+
+/* The one way out of a request. */
+static void finish(struct fl_http_client *c, const struct fl_http_answer *a, bool keep)
+{
+    struct flight *f = c->flight;
+    if (!keep || !is_quiet(c)) {
+        disconnect(c);
+    }
+    fl_timer_off(&c->deadline);
+    c->flight = NULL;
+    c->step = STEP_IDLE; /* the callback may ask again */
+    c->answered(c->arg, a);
+    free_flight(f);
+}
+
+static void fail(struct fl_http_client *c, enum fl_outcome outcome, int os_errno,
+                 enum fl_http_error error)
+{
+    static const enum fl_probe_step steps[] = {
+        [STEP_IDLE] = FL_PROBE_STEP_NONE,       [STEP_QUEUED] = FL_PROBE_STEP_CONNECT,
+        [STEP_CONNECT] = FL_PROBE_STEP_CONNECT, [STEP_SEND] = FL_PROBE_STEP_SEND,
+        [STEP_HEAD] = FL_PROBE_STEP_HEAD,       [STEP_BODY] = FL_PROBE_STEP_HEAD,
+    };
+    const struct fl_http_answer a = {
+        .outcome = outcome,
+        .step = outcome == FL_OUTCOME_TLS_FAILED ? FL_PROBE_STEP_TLS : steps[c->step],
+        .os_errno = os_errno,
+        .error = error,
+        .reused = c->flight->reused,
+    };
+    finish(c, &a, false);
+}
+
+static void succeed(struct fl_http_client *c, bool keep)
+{
+    const struct flight *f = c->flight;
+    struct fl_http_answer a = {.outcome = FL_OUTCOME_OK, .reused = f->reused};
+    if (c->step == STEP_BODY) {
+        a.head = &f->head;
+        a.head_text = f->in;
+        a.body = (struct fl_span){f->body, f->body_kept};
+    }
+    finish(c, &a, keep);
+}
+
+/* ---- bytes ---- */
+
+static ssize_t send_some(struct fl_http_client *c, const char *bytes, size_t n)
+{
+    /* iovec has no const; the bytes are only read */
+    struct iovec iov = {.iov_base = (char *)(uintptr_t)bytes, .iov_len = n};
+    return fl_sock_sendv(c->io.fd, &iov, 1, false);
+}
+
+static ssize_t recv_some(struct fl_http_client *c, char *into, size_t n)
+{
+    return fl_sock_recv(c->io.fd, into, n);
+}
+
+/* Makes the buffer at least that large, for a head (up to FL_HTTP_HEAD_MAX) and what stands behind
+ * it. */
+static bool grow(struct flight *f, size_t want)
+{
+    if (want <= f->cap) {
+        return true;
+    }
+    char *more = realloc(f->in, want);
+    if (more != NULL) {
+        f->in = more;
+        f->cap = want;
+    }
+    return more != NULL;
+}
+
+/* ---- the body: kept as far as it is of use, read to its end for the sake of the connection ----
+ */
+
+static void keep_bytes(struct flight *f, struct fl_span data)
+{
+    size_t n = FL_HTTP_BODY_KEPT - f->body_kept;
+    n = data.len < n ? data.len : n;
+    if (n != 0) {
+        memcpy(f->body + f->body_kept, data.ptr, n);
+    }
+    f->body_kept += n;
+    f->body_bytes += data.len;
+}
+
+/* What was read behind the head. True: the request is over. */
+static bool take_body(struct fl_http_client *c)
+{
+    struct flight *f = c->flight;
+    size_t at = f->head_len;
+    for (;;) {
+        size_t used = 0;
+        struct fl_span data;
+        enum fl_body_piece piece =
+            fl_body_frame_next(&f->frame, f->in + at, f->len - at, &used, &data);
+        at += used;
+        if (piece == FL_BODY_DATA) {
+            keep_bytes(f, data);
+        } else if (piece == FL_BODY_END) {
+            succeed(c, f->head.keep_alive && at == f->len && !f->send_broken);
+            return true;
+        } else if (piece == FL_BODY_ERROR || f->body_bytes > FL_HTTP_BODY_DRAINED) {
+            succeed(c, false); /* the head has answered */
+            return true;
+        } else if (piece == FL_BODY_MORE) {
+            break;
+        }
+    }
+    f->len -= at - f->head_len;
+    memmove(f->in + f->head_len, f->in + at, f->len - f->head_len);
+    return false;
+}
+
+/* ---- the head ---- */
+
+enum headed { HEAD_MORE, HEAD_THERE, HEAD_BAD };
+
+static enum headed take_head(struct fl_http_client *c)
+{
+    struct flight *f = c->flight;
+    for (;;) {
+        enum fl_http_error sniffed = fl_response_sniff(f->in, f->len);
+        ptrdiff_t end = fl_head_end(f->in, f->len, &f->scan);
+        enum fl_http_error e = sniffed != FL_HTTP_ERR_NONE ? sniffed
+                               : end < 0                   ? (enum fl_http_error) - end
+                                                           : FL_HTTP_ERR_NONE;
+        if (e == FL_HTTP_ERR_NONE && end == 0 && f->len < FL_HTTP_HEAD_MAX) {
+            return HEAD_MORE;
+        }
+        if (e == FL_HTTP_ERR_NONE) {
+            e = end == 0 ? FL_HTTP_ERR_HEAD_LARGE
+                         : fl_response_parse(f->in, (size_t)end, f->ask.method, &f->head);
+        }
+        bool interim = e == FL_HTTP_ERR_NONE && f->head.status < 200;
+        if (interim && ++f->interims > INTERIMS_MAX) {
+            e = FL_HTTP_ERR_NOT_HTTP;
+        }
+        if (e != FL_HTTP_ERR_NONE) {
+            fail(c, FL_OUTCOME_INVALID_HEADER, 0, e);
+            return HEAD_BAD;
+        }
+        if (!interim) {
+            f->head_len = (size_t)end;
+            return HEAD_THERE;
+        }
+        f->len -= (size_t)end; /* nobody waits for a 1xx here */
+        memmove(f->in, f->in + end, f->len);
+        f->scan = 0;
+    }
+}
+
+static void enter_body(struct fl_http_client *c)
+{
+    struct flight *f = c->flight;
+    c->step = STEP_BODY;
+    fl_body_frame_init(&f->frame, f->head.framing, f->head.content_length, FL_HTTP_HEAD_MAX);
+    int64_t until_ms = now_of(c) + FL_HTTP_BODY_MS;
+    if (until_ms < c->deadline.at_ms) {
+        fl_timer_set(c->reactor, &c->deadline, until_ms);
+    }
+}
+
+/* ---- steps ---- */
+
+static void ended(struct fl_http_client *c, int err) /* 0: EOF, else positive */
+{
+    if (c->step == STEP_BODY) {
+        succeed(c, false); /* cut short or not, the head has answered */
+    } else {
+        fail(c, FL_OUTCOME_PREMATURE_CLOSE, err, FL_HTTP_ERR_NONE);
+    }
+}
+
+/* Room behind what is there: 0 when there is no memory. */
+static size_t make_room(struct flight *f)
+{
+    bool ok = true;
+    if (f->head_len != 0) { /* a trailer line must fit */
+        ok = grow(f, f->head_len + 2 * FL_BODY_TRAILER_LINE_MAX);
+    } else if (f->len == f->cap) {
+        size_t twice = f->cap != 0 ? 2 * f->cap : FIRST_BYTES;
+        ok = grow(f, twice < FL_HTTP_HEAD_MAX ? twice : FL_HTTP_HEAD_MAX);
+    }
+    return ok ? f->cap - f->len : 0;
+}
+
+static void read_answer(struct fl_http_client *c)
+{
+    struct flight *f = c->flight;
+    while (c->readable) {
+        size_t room = make_room(f);
+        if (room == 0) {
+            fail(c, FL_OUTCOME_LOCAL_RESOURCE, ENOMEM, FL_HTTP_ERR_NONE);
+            return;
+        }
+        ssize_t n = recv_some(c, f->in + f->len, room);
+        if (n == -EAGAIN) {
+            c->readable = false;
+            break;
+        }
+        if (n <= 0) {
+            ended(c, n < 0 ? (int)-n : f->send_errno);
+            return;
+        }
+        f->len += (size_t)n;
+        if ((size_t)n < room && !c->hup) {
+            c->readable = false;
+        }
+        if (c->step == STEP_HEAD) {
+            enum headed h = take_head(c);
+            if (h == HEAD_BAD) {
+                return;
+            }
+            if (h == HEAD_MORE) {
+                continue;
+            }
+            enter_body(c);
+        }
+        if (take_body(c)) {
+            return;
+        }
+    }
+    if (f->send_broken) {
+        ended(c, f->send_errno);
+    }
+}
+
+static void send_request(struct fl_http_client *c)
+{
+    struct flight *f = c->flight;
+    while (c->writable && f->sent < f->ask.text.len) {
+        ssize_t n = send_some(c, f->text + f->sent, f->ask.text.len - f->sent);
+        if (n == -EAGAIN) {
+            c->writable = false;
+        } else if (n < 0) { /* an answer may have come before the end */
+            f->send_broken = true;
+            f->send_errno = (int)-n;
+            c->readable = true;
+            break;
+        } else {
+            f->sent += (size_t)n;
+        }
+    }
+    if (f->sent == f->ask.text.len || f->send_broken) {
+        c->step = STEP_HEAD;
+        read_answer(c);
+    }
+}
+
+static void enter_send(struct fl_http_client *c)
+{
+    struct flight *f = c->flight;
+    if (f->ask.text.len == 0) {
+        succeed(c, false);
+        return;
+    }
+    c->step = STEP_SEND;
+    fl_timer_set(c->reactor, &c->deadline, now_of(c) + f->ask.answer_ms);
+    send_request(c);
+}
+
+static void connect_failed(struct fl_http_client *c, int err) /* positive */
+{
+    bool was_open = err == ECONNRESET || err == EPIPE; /* accepted, then reset */
+    fail(c,
+         fl_errno_is_local(err) ? FL_OUTCOME_LOCAL_RESOURCE
+         : was_open             ? FL_OUTCOME_PREMATURE_CLOSE
+                                : FL_OUTCOME_CONNECT_FAILED,
+         err, FL_HTTP_ERR_NONE);
+}
+
+static void connected(struct fl_http_client *c)
+{
+    int err = fl_sock_error(c->io.fd);
+    if (err < 0) {
+        connect_failed(c, -err);
+        return;
+    }
+    c->writable = true;
+    enter_send(c);
+}
+
+static void start_connect(struct fl_http_client *c)
+{
+    struct flight *f = c->flight;
+    int fd = -1;
+    disconnect(c);
+    c->step = STEP_CONNECT;
+    int rc = fl_sock_connect(&f->ask.to, 0, &fd);
+    if (rc == 0) {
+        rc = fl_reactor_add(c->reactor, &c->io, fd);
+        if (rc < 0) {
+            fl_sock_close(fd);
+        }
+    }
+    if (rc < 0) {
+        connect_failed(c, -rc);
+        return;
+    }
+    c->to = f->ask.to;
+    fl_timer_set(c->reactor, &c->deadline, now_of(c) + f->ask.connect_ms);
+}
+
+static void on_begin(struct fl_task *t)
+{
+    struct fl_http_client *c = fl_container_of(t, struct fl_http_client, begin);
+    struct flight *f = c->flight;
+    if (f->ask.tls) {
+        fail(c, FL_OUTCOME_TLS_FAILED, EPROTONOSUPPORT, FL_HTTP_ERR_NONE);
+    } else if (c->io.fd >= 0 && !f->ask.fresh && fl_addr_eq(&c->to, &f->ask.to)) {
+        f->reused = true;
+        c->writable = true;
+        enter_send(c);
+    } else {
+        start_connect(c);
+    }
+}
+
+static void on_event(struct fl_io *io, unsigned events)
+{
+    struct fl_http_client *c = fl_container_of(io, struct fl_http_client, io);
+    bool read = (events & (FL_IO_READ | FL_IO_HUP | FL_IO_ERROR)) != 0;
+    c->hup = c->hup || (events & (FL_IO_HUP | FL_IO_ERROR)) != 0;
+    c->readable = c->readable || read;
+    c->writable = c->writable || (events & FL_IO_WRITE) != 0;
+    switch (c->step) {
+    case STEP_IDLE:
+    case STEP_QUEUED:
+        if (read) { /* its end, or something that nobody asked for */
+            disconnect(c);
+        }
+        return;
+    case STEP_CONNECT:
+        if ((events & (FL_IO_WRITE | FL_IO_HUP | FL_IO_ERROR)) != 0) {
+            connected(c);
+        }
+        return;
+    case STEP_SEND:
+        send_request(c);
+        return;
+    case STEP_HEAD:
+    case STEP_BODY:
+        read_answer(c);
+        return;
+    }
+}
+
+static void on_deadline(struct fl_timer *t)
+{
+    struct fl_http_client *c = fl_container_of(t, struct fl_http_client, deadline);
+    switch (c->step) {
+    case STEP_CONNECT:
+        fail(c, FL_OUTCOME_CONNECT_TIMEOUT, ETIMEDOUT, FL_HTTP_ERR_NONE);
+        return;
+    case STEP_SEND:
+        fail(c, FL_OUTCOME_SEND_TIMEOUT, 0, FL_HTTP_ERR_NONE);
+        return;
+    case STEP_HEAD:
+        fail(c, FL_OUTCOME_READ_TIMEOUT, 0, FL_HTTP_ERR_NONE);
+        return;
+    case STEP_BODY:
+        succeed(c, false);
+        return;
+    case STEP_IDLE:
+    case STEP_QUEUED:
+        return;
+    }
+}
+
+/* ---- life ---- */
+
+static void on_bury(struct fl_task *t)
+{
+    free(fl_container_of(t, struct fl_http_client, bury));
+}
+
+int fl_http_client_new(struct fl_reactor *r, fl_http_answered_fn *answered, void *arg,
+                       struct fl_http_client **ret)
+{
+    struct fl_http_client *c = calloc(1, sizeof(*c));
+    if (c == NULL) {
+        return -ENOMEM;
+    }
+    c->reactor = r;
+    c->answered = answered;
+    c->arg = arg;
+    c->io = (struct fl_io){.fd = -1, .on_event = on_event};
+    fl_timer_init(&c->deadline, on_deadline);
+    fl_task_init(&c->begin, on_begin);
+    fl_task_init(&c->bury, on_bury);
+    *ret = c;
+    return 0;
+}
+
+struct fl_http_client *fl_http_client_free(struct fl_http_client *c)
+{
+    if (c != NULL) {
+        fl_http_client_drop(c);
+        fl_timer_remove(c->reactor, &c->deadline);
+        fl_reactor_later(c->reactor, &c->bury);
+    }
+    return NULL;
+}
+
+int fl_http_client_ask(struct fl_http_client *c, const struct fl_http_ask *ask)
+{
+    FL_MUST(c->step == STEP_IDLE);
+    struct flight *f = calloc(1, sizeof(*f) + ask->text.len);
+    if (f == NULL) {
+        return -ENOMEM;
+    }
+    f->ask = *ask;
+    if (ask->text.len != 0) {
+        memcpy(f->text, ask->text.ptr, ask->text.len);
+    }
+    f->ask.text.ptr = f->text;
+    c->flight = f;
+    c->step = STEP_QUEUED;
+    fl_reactor_soon(c->reactor, &c->begin);
+    return 0;
+}
+
+bool fl_http_client_busy(const struct fl_http_client *c)
+{
+    return c->step != STEP_IDLE;
+}
+
+void fl_http_client_drop(struct fl_http_client *c)
+{
+    disconnect(c);
+    fl_timer_off(&c->deadline);
+    fl_list_remove(&c->begin.node);
+    c->flight = free_flight(c->flight);
+    c->step = STEP_IDLE;
+}

@@ -1,0 +1,42 @@
+/* probe_target - what is probed and how: a peer's definition as a probe needs it, apart from the
+ * configuration that it comes from. A plain value; its texts belong to whoever made it. */
+#ifndef FL_COMMON_PROBE_PROBE_TARGET_H
+#define FL_COMMON_PROBE_PROBE_TARGET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/addr.h"
+#include "common/base/check.h"
+#include "common/model/config.h"
+
+#define FL_PROBE_HOST_MAX 640 /* NUL included: a service and a namespace, or what the file says */
+
+struct fl_probe_target { /* a text that is NULL counts as "" */
+    struct fl_addr addr;
+    enum fl_probe_type type; /* not NONE */
+    int64_t timeout_ms;      /* of one attempt's wait for an answer */
+    uint64_t fingerprint;    /* of the definition; goes into the verdict */
+    bool tls;
+    const char *host;                              /* Host sent and signed; "": the address */
+    const char *path, *expect;                     /* http */
+    const char *bucket;                            /* s3: of HeadBucket; "": ListBuckets */
+    const char *region;                            /* s3 */
+    const char *access_key_file, *secret_key_file; /* s3: "" = anonymous */
+};
+
+/* As the configuration says; the texts stay the configuration's, and that of host. False: address
+ * is no literal. fingerprint is left 0. */
+bool fl_probe_target_of(const struct fl_config *c, const struct fl_backend_conf *b,
+                        const char *address, char host[FL_PROBE_HOST_MAX],
+                        struct fl_probe_target *ret);
+/* The bucket that an s3 probe asks for: probe.bucket, else the first one that is routed to b by
+ * name; "": none is. */
+const char *fl_probe_target_bucket(const struct fl_config *c, const struct fl_backend_conf *b);
+
+/* A copy in one block, for free(); no text is NULL. NULL = no memory. */
+FL_MUST_USE struct fl_probe_target *fl_probe_target_copy(const struct fl_probe_target *t);
+/* Two that are the same in every respect but the fingerprint. */
+bool fl_probe_target_same(const struct fl_probe_target *a, const struct fl_probe_target *b);
+
+#endif

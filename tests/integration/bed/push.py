@@ -96,7 +96,7 @@ class Push:
 
 class FakeSidecar:
     """Takes pushes on a port of its own. `answer(push)` gives (status, document or None), or None: close without an
-    answer, or a number: wait that many seconds and close. Connections are served one after another."""
+    answer, or a number: wait that many seconds and close. `open_most`: pushes that were unanswered at once."""
 
     def __init__(self, ports, answer=None):
         self.answer = answer or self.accept
@@ -125,17 +125,16 @@ class FakeSidecar:
             threading.Thread(target=self._serve, args=(conn,), daemon=True).start()
 
     def _serve(self, conn):
+        with conn:
+            try:
+                self._one(conn)
+            except OSError:
+                pass
+
+    def _count(self, step):
         with self._lock:
-            self.open_now += 1
+            self.open_now += step
             self.open_most = max(self.open_most, self.open_now)
-        try:
-            self._one(conn)
-        except OSError:
-            pass
-        finally:
-            with self._lock:
-                self.open_now -= 1
-            conn.close()
 
     def _one(self, conn):
         conn.settimeout(10)
@@ -153,10 +152,12 @@ class FakeSidecar:
             body += conn.recv(65536)
         push = Push(time.monotonic(), fields, body)
         self.pushes.append(push)
+        self._count(+1)
         verdict = self.answer(push)
         if isinstance(verdict, (int, float)):
             time.sleep(verdict)
-        elif verdict is not None:
+        self._count(-1)  # before the answer: the next push may come as soon as it is out
+        if isinstance(verdict, tuple):
             text = json.dumps(verdict[1]).encode() if verdict[1] is not None else b""
             conn.sendall(f"HTTP/1.1 {verdict[0]} Whatever\r\nContent-Length: {len(text)}\r\n"
                          f"Content-Type: application/json\r\n\r\n".encode() + text)

@@ -70,9 +70,12 @@ class Program(Process):
     def expected_to_fail_while_announced(self):
         """Ends the test as an expected failure while the program itself says, at its start, that it does not yet do
         what a key of this configuration asks for."""
-        for event in self.events("configuration warning"):
-            if "not there yet" in event.get("cause", ""):
-                pytest.xfail(event["cause"])
+        def announced(_):
+            return [e["cause"] for e in self.events("configuration warning") if "not there yet" in e.get("cause", "")]
+
+        found = self.err.wait(announced, 0.3)
+        if found:
+            pytest.xfail(found[0])
 
     def wait_event(self, msg, timeout=5, count=1, **fields):
         found = self.err.wait(lambda _: len(self.events(msg, **fields)) >= count, timeout)

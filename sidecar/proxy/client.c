@@ -279,6 +279,15 @@ void fl_client_resume(struct fl_client *c)
     }
 }
 
+void fl_client_rest(struct fl_client *c)
+{
+    bool rests = c->io.fd >= 0 && c->served && c->exchange == NULL && c->in == NULL &&
+                 !c->lingering && !c->readable && !c->processing;
+    if (rests && c->worker->draining) {
+        fl_client_close(c, false);
+    }
+}
+
 void fl_client_open(struct fl_worker *w, int fd, const struct fl_addr *from)
 {
     struct fl_client *c = w->free_clients;
@@ -311,6 +320,7 @@ void fl_client_open(struct fl_worker *w, int fd, const struct fl_addr *from)
 void fl_client_finished(struct fl_client *c, enum fl_client_end end)
 {
     FL_MUST(c->exchange == NULL);
+    c->served = true;
     switch (end) {
     case FL_CLIENT_KEEP:
         if (c->in == NULL) {
@@ -321,6 +331,7 @@ void fl_client_finished(struct fl_client *c, enum fl_client_end end)
                          fl_worker_now_ms(c->worker) + config_of(c)->client.head_timeout_ms);
         }
         process(c);
+        fl_client_rest(c);
         return;
     case FL_CLIENT_DRAIN:
         linger(c);

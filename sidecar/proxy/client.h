@@ -32,6 +32,7 @@ struct fl_client {
     uint8_t from_family;
     bool readable, writable, hup, failed;
     bool processing; /* looks at its input: guards against being entered from within */
+    bool served;     /* had an answer: what comes next may go elsewhere */
     bool lingering;  /* answered; reads and discards until the client closes or 2 s have passed */
 };
 
@@ -45,6 +46,9 @@ void fl_client_finished(struct fl_client *c, enum fl_client_end end);
 /* Reads on after a pause for want of a buffer. */
 void fl_client_resume(struct fl_client *c);
 void fl_client_close(struct fl_client *c, bool reset);
+/* Closes it if it rests between two requests while the process drains. One that has not asked yet
+ * stays: its client would take the end for a failure. */
+void fl_client_rest(struct fl_client *c);
 /* Remote address without port, for the log. */
 void fl_client_print_from(const struct fl_client *c, struct fl_fmt *f);
 

@@ -105,9 +105,6 @@ static enum fl_x_state pick(struct fl_exchange *x)
     switch (p.kind) {
     case FL_PICK_PEER:
         x->queued_until_ms = 0;
-        if (p.tier == FL_TIER_BACKUP) {
-            fl_tally_add(&x->backend->tally->lines[x->worker->index].on_backup_picks, 1);
-        }
         return after(fl_attempt_begin(x, &p, false));
     case FL_PICK_FULL:
         if (enqueue(x, false, x->backend->conf->queue.timeout_ms)) {
@@ -306,6 +303,7 @@ void fl_exchange_again(struct fl_exchange *x)
 
 void fl_exchange_starve(struct fl_exchange *x)
 {
+    x->starving = true;
     if (fl_list_empty(&x->client->waiting)) {
         fl_list_append(&x->worker->starved, &x->client->waiting);
     }
@@ -319,7 +317,7 @@ void fl_exchange_run(struct fl_exchange *x)
     }
     x->running = true;
     do {
-        x->again = false;
+        x->again = x->starving = false;
         notice_client(x);
         while (x->state != FL_X_DONE) {
             enum fl_x_state next = step[x->state](x);
@@ -400,6 +398,16 @@ static void client_too_slow(struct fl_exchange *x)
     }
 }
 
+/* We could not read for want of a buffer: nobody else is to blame. */
+static void starved(struct fl_exchange *x)
+{
+    if (x->state == FL_X_RELAY) {
+        enter(x, fl_judge_relayed(x, FL_OUTCOME_LOCAL_RESOURCE));
+    } else if (x->state == FL_X_TRY) {
+        fail_try(x, FL_OUTCOME_LOCAL_RESOURCE);
+    }
+}
+
 static void ran_out(struct fl_exchange *x, enum fl_due_what what)
 {
     switch (what) {
@@ -427,6 +435,9 @@ static void ran_out(struct fl_exchange *x, enum fl_due_what what)
     case FL_DUE_CLIENT_READ:
     case FL_DUE_CLIENT_WRITE:
         client_too_slow(x);
+        break;
+    case FL_DUE_STARVED:
+        starved(x);
         break;
     case FL_DUE_QUEUE:
     case FL_DUE_PEEK:

@@ -70,6 +70,7 @@ struct fl_exchange {
     struct fl_task again_task;
     enum fl_x_state state;
     bool running, again; /* guards against being entered from within */
+    bool starving;       /* its last step wanted a buffer and there was none */
     bool counted;        /* among the worker's active ones */
 
     /* the request */
@@ -127,6 +128,7 @@ struct fl_exchange {
     int64_t owing_since_ms;  /* 0 = the clock stands still */
     int64_t expect_until_ms; /* then we send the 100 ourselves; 0 = not armed */
     int64_t client_wait_since_ms;
+    int64_t starved_since_ms; /* 0 = not starving */
 
     struct fl_attempt attempt;
     struct fl_relay relay;

@@ -32,7 +32,7 @@ static bool backend_owes(const struct fl_exchange *x)
     if (x->state == FL_X_QUEUED) {
         return true;
     }
-    return x->state == FL_X_TRY && !waits_for_client(x) && !moves_unknown_length(x);
+    return x->state == FL_X_TRY && !x->starving && !waits_for_client(x) && !moves_unknown_length(x);
 }
 
 static void advance(struct fl_exchange *x, int64_t now_ms)
@@ -43,6 +43,11 @@ static void advance(struct fl_exchange *x, int64_t now_ms)
     }
     x->owing_since_ms = owes ? now_ms : 0;
     bool waits = (x->state == FL_X_TRY || x->state == FL_X_RELAY) && waits_for_client(x);
+    if (!x->starving) {
+        x->starved_since_ms = 0;
+    } else if (x->starved_since_ms == 0) {
+        x->starved_since_ms = now_ms;
+    }
     if (!waits) {
         x->client_wait_since_ms = 0;
     } else if (x->client_wait_since_ms == 0) {
@@ -81,6 +86,8 @@ static void due_in_try(const struct fl_exchange *x, struct fl_due *d)
         return;
     } else if (has_unsent(x) && !a->up->writable) {
         earlier(d, a->sent_progress_ms + p->send_timeout_ms, FL_DUE_SEND);
+    } else if (x->starving) { /* perhaps they wait in the socket, both of them */
+        earlier(d, x->starved_since_ms + p->read_timeout_ms, FL_DUE_STARVED);
     } else if (a->fully_sent && head_has_own_limit(x)) {
         earlier(d, a->awaiting_since_ms + p->read_timeout_ms, FL_DUE_HEAD);
     } else if (waits_for_client(x)) {
@@ -110,6 +117,11 @@ static void due_in_relay(const struct fl_exchange *x, struct fl_due *d)
     if (r->out.left > 0) {
         earlier(d, r->client_progress_ms + x->snapshot->config->client.write_timeout_ms,
                 FL_DUE_CLIENT_WRITE);
+        return;
+    }
+    if (x->starving) { /* until those who hold the buffers have run out of time */
+        earlier(d, x->starved_since_ms + x->snapshot->config->client.write_timeout_ms,
+                FL_DUE_STARVED);
         return;
     }
     int64_t since = later(r->client_progress_ms, r->upstream_progress_ms);

@@ -20,6 +20,7 @@ enum fl_due_what {
     FL_DUE_PEEK,
     FL_DUE_STALL, /* in the body of the response */
     FL_DUE_QUEUE,
+    FL_DUE_STARVED, /* buffer_memory is spent, and has been for long */
     FL_DUE_CLIENT_READ,
     FL_DUE_CLIENT_WRITE,
 };

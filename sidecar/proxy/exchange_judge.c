@@ -38,6 +38,10 @@ static void settle(struct fl_exchange *x, enum fl_outcome o, int status)
                       fl_worker_now_ms(x->worker), x->worker->index, &x->worker->rng, &s);
     x->discovered = x->discovered || s.counted;
     fl_events_settled(x, &s, &a->pick, o);
+    if (s.counted && o == FL_OUTCOME_HTTP_STATUS &&
+        x->backend->conf->probe.type != FL_PROBE_NONE) { /* the peer is marked by policy */
+        fl_engine_want_probe(x->worker->engine);
+    }
     if (!fl_list_empty(&x->worker->queue)) {
         fl_worker_feed(x->worker);
     }

@@ -45,6 +45,15 @@ void fl_worker_adopt(struct fl_worker *w)
     fl_worker_feed(w);
 }
 
+/* The process ends: whoever rests is told so now, whoever asks gets his answer first. */
+static void begin_draining(struct fl_worker *w)
+{
+    w->draining = true;
+    fl_list_each_safe (it, next, &w->clients) {
+        fl_client_rest(fl_container_of(it, struct fl_client, node));
+    }
+}
+
 static void on_turn(void *arg)
 {
     struct fl_worker *w = arg;
@@ -52,7 +61,9 @@ static void on_turn(void *arg)
     if (atomic_load_explicit(&w->engine->current, memory_order_relaxed) != w->snapshot) {
         fl_worker_adopt(w);
     }
-    w->draining = atomic_load_explicit(&w->engine->draining, memory_order_relaxed);
+    if (!w->draining && atomic_load_explicit(&w->engine->draining, memory_order_relaxed)) {
+        begin_draining(w);
+    }
     if (atomic_load_explicit(&w->handoff_tail, memory_order_relaxed) !=
         atomic_load_explicit(&w->handoff_head, memory_order_relaxed)) {
         fl_listener_take_over(w);

@@ -240,13 +240,9 @@ static void free_scripts(struct bed *b)
     blob_done(&b->events);
 }
 
-void bed_end(struct bed *b)
+static void finish(struct bed *b)
 {
-    bed_run(b);
-    let_idle_pass(b);
-    bed_run_for(b, 10);
-    bed_rules_over(b);
-    BED_MUST(fl_engine_stop(b->engine) == 0, "exchanges were cut");
+    (void)fl_engine_stop(b->engine);
     fl_log_writer_drain(b->logs);
     b->engine = fl_engine_free(b->engine, b->registry);
     fl_log_writer_stop(b->logs);
@@ -261,4 +257,21 @@ void bed_end(struct bed *b)
     }
     free_scripts(b);
     free(b);
+}
+
+void bed_end(struct bed *b)
+{
+    bed_run(b);
+    let_idle_pass(b);
+    bed_run_for(b, 10);
+    bed_rules_over(b);
+    finish(b);
+}
+
+void bed_cut(struct bed *b)
+{
+    (void)fl_engine_stop(b->engine);
+    bed_rules_left(b);
+    bed_run(b); /* clients see the end */
+    finish(b);
 }

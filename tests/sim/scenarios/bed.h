@@ -60,6 +60,8 @@ int64_t bed_now_ms(const struct bed *b);
 
 /* Lets what is idle time out, checks that nothing is left, and ends everything. */
 void bed_end(struct bed *b);
+/* Ends everything where it stands, as a crash-only process does. */
+void bed_cut(struct bed *b);
 
 FL_PRINTF(3, 4) FL_NORETURN void bed_broken(const char *file, int line, const char *fmt, ...);
 #define BED_MUST(cond, ...)                                                                        \

@@ -76,7 +76,7 @@ void bed_rules_show(const struct bed *b)
 
 /* ---- when it is over ---- */
 
-static void check_gauges(const struct bed *b)
+void bed_rules_left(const struct bed *b)
 {
     struct fl_engine_gauges g;
     fl_engine_gauges(b->engine, &g);
@@ -171,7 +171,7 @@ static void check_routes(const struct bed *b, const struct fl_snapshot *s)
 void bed_rules_over(struct bed *b)
 {
     const struct fl_snapshot *s = fl_engine_snapshot(b->engine);
-    check_gauges(b);
+    bed_rules_left(b);
     BED_MUST(fl_engine_reclaim(b->engine, b->registry) == 0, "a snapshot is still held");
     BED_MUST(fl_log_dropped(b->logs) == 0, "log lines were dropped");
     check_tallies(b, s);

@@ -11,5 +11,7 @@ void bed_rules_running(struct bed *b);
 void bed_rules_show(const struct bed *b);
 /* Everybody has left and everything idle has timed out. */
 void bed_rules_over(struct bed *b);
+/* The part of it that holds even when everything was cut. */
+void bed_rules_left(const struct bed *b);
 
 #endif

@@ -208,6 +208,7 @@ static void on_signal(void *arg, int number)
     struct app *a = arg;
     if (number == SIGHUP) {
         reload(a);
+        fl_source_file_look(a->source);
     } else {
         say(&a->log, FL_LOG_INFO, "ending", "signal", number == SIGTERM ? "SIGTERM" : "SIGINT");
         fl_reactor_stop(a->reactor);

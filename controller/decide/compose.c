@@ -100,8 +100,8 @@ static void say_missing(struct fl_findings *f, const struct fl_backend_conf *b,
     } else {
         fl_findings_add(
             f, FL_SEVERITY_WARNING, 0,
-            "backends.%s.service: service %s/%s has no port \"%s\", so it brings no members", b->name,
-            ref->namespace, ref->name, ref->port);
+            "backends.%s.service: service %s/%s has no port \"%s\", so it brings no members",
+            b->name, ref->namespace, ref->name, ref->port);
     }
 }
 

@@ -25,6 +25,7 @@ void fl_push_plan_init(struct fl_push_plan *p, int64_t epoch, uint64_t seed)
     };
     fl_list_init(&p->targets);
     fl_list_init(&p->ready);
+    fl_list_init(&p->ready_ailing);
     fl_rng_seed(&p->rng, seed);
 }
 
@@ -40,7 +41,7 @@ static void consider(struct fl_push_plan *p, struct fl_push_target *t, int64_t n
         return;
     }
     if (now_ms >= t->not_before_ms) {
-        fl_list_append(&p->ready, &t->ready);
+        fl_list_append(t->failures > 0 ? &p->ready_ailing : &p->ready, &t->ready);
     } else if (t->not_before_ms < p->wake_at_ms) {
         p->wake_at_ms = t->not_before_ms;
     }
@@ -74,16 +75,21 @@ static void resend(struct fl_push_plan *p, struct fl_push_target *t)
 void fl_push_plan_join(struct fl_push_plan *p, struct fl_push_target *t, int64_t now_ms)
 {
     *t = (struct fl_push_target){.need = p->edition, .lacks_since_ms = p->edition ? now_ms : 0};
-    fl_list_init(&t->node);
     fl_list_init(&t->ready);
     fl_list_append(&p->targets, &t->node);
     consider(p, t, now_ms);
 }
 
-void fl_push_plan_leave(struct fl_push_plan *p, struct fl_push_target *t)
+static void land(struct fl_push_plan *p, struct fl_push_target *t)
 {
     p->flying -= t->flying ? 1 : 0;
-    t->flying = false;
+    p->flying_ailing -= t->flies_ailing ? 1 : 0;
+    t->flying = t->flies_ailing = false;
+}
+
+void fl_push_plan_leave(struct fl_push_plan *p, struct fl_push_target *t)
+{
+    land(p, t);
     fl_list_remove(&t->ready);
     fl_list_remove(&t->node);
 }
@@ -118,9 +124,19 @@ void fl_push_plan_run(struct fl_push_plan *p, int64_t now_ms)
     }
 }
 
+static struct fl_list *next_ready(const struct fl_push_plan *p)
+{
+    unsigned quarter = p->concurrency / 4 > 0 ? p->concurrency / 4 : 1;
+    struct fl_list *n = fl_list_first(&p->ready);
+    if (p->flying >= p->concurrency) {
+        return NULL;
+    }
+    return n != NULL || p->flying_ailing >= quarter ? n : fl_list_first(&p->ready_ailing);
+}
+
 struct fl_push_target *fl_push_plan_take(struct fl_push_plan *p)
 {
-    struct fl_list *n = p->flying < p->concurrency ? fl_list_first(&p->ready) : NULL;
+    struct fl_list *n = next_ready(p);
     if (n == NULL) {
         return NULL;
     }
@@ -128,10 +144,12 @@ struct fl_push_target *fl_push_plan_take(struct fl_push_plan *p)
     fl_list_remove(n);
     FL_MUST(!t->flying && p->edition > 0);
     t->flying = true;
+    t->flies_ailing = t->failures > 0;
     t->sent = p->edition;
     /* what waits to settle may not be in what is sent now */
     t->newer_since_ms = p->settle_at_ms == INT64_MAX ? 0 : p->changed_at_ms;
     p->flying++;
+    p->flying_ailing += t->flies_ailing ? 1 : 0;
     return t;
 }
 
@@ -164,11 +182,9 @@ static enum fl_push_lesson accept(struct fl_push_plan *p, struct fl_push_target 
 {
     bool recovered = t->failures > 0, repeat = hash_differs && !t->drifted;
     t->failures = t->conflicts = 0;
-    t->not_before_ms = 0;
     t->acked = t->sent;
     t->drifted = hash_differs;
     t->lacks_since_ms = t->newer_since_ms;
-    t->newer_since_ms = 0;
     if (repeat) {
         resend(p, t);
         return FL_PUSH_DRIFTED;
@@ -203,8 +219,7 @@ enum fl_push_lesson fl_push_plan_settle(struct fl_push_plan *p, struct fl_push_t
 {
     enum fl_push_lesson lesson = FL_PUSH_NOTHING;
     FL_MUST(t->flying);
-    t->flying = false;
-    p->flying--;
+    land(p, t);
     switch (r->result) {
     case FL_PUSH_OK:
         lesson = accept(p, t, r->hash_differs);

@@ -63,6 +63,7 @@ struct fl_push_target { /* one sidecar; embedded in the caller's */
     struct fl_list node, ready;
     uint64_t need, acked, sent; /* editions */
     bool flying;
+    bool flies_ailing;            /* in flight, and the push before had failed */
     bool drifted;                 /* the hash differed and the push was repeated */
     unsigned failures, conflicts; /* in a row */
     int64_t not_before_ms;
@@ -73,12 +74,13 @@ struct fl_push_target { /* one sidecar; embedded in the caller's */
 struct fl_push_plan {
     int64_t interval_ms, settle_ms; /* may be set at any time */
     unsigned concurrency;
-    int64_t epoch, seq; /* of the newest edition */
-    uint64_t edition;   /* 0: nothing to send yet */
-    unsigned flying;
+    int64_t epoch, seq;                              /* of the newest edition */
+    uint64_t edition;                                /* 0: nothing to send yet */
+    unsigned flying, flying_ailing;                  /* the latter among the former */
     int64_t changed_at_ms;                           /* the first change that waits to settle */
     int64_t settle_at_ms, refresh_at_ms, wake_at_ms; /* INT64_MAX: never */
-    struct fl_list targets, ready;
+    struct fl_list targets;
+    struct fl_list ready, ready_ailing; /* first come, first served */
     struct fl_rng rng;
 };
 

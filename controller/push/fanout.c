@@ -67,14 +67,14 @@ static void ended(struct fl_sidecar *s, const struct fl_push_judgement *j)
     int64_t now_ms = now_of(f);
     int64_t sent_epoch = s->edition != NULL ? s->edition->epoch : 0;
     f->totals[j->report.result]++;
-    fl_edition_give(&s->edition);
     if (j->report.result == FL_PUSH_OK) {
-        s->acked_epoch = j->answer.epoch;
-        s->acked_seq = j->answer.seq;
+        s->acked_epoch = s->edition->epoch;
+        s->acked_seq = s->edition->seq;
         s->acked_unix_ms = fl_reactor_wall_ms(f->conf.reactor);
         s->observations = j->answer.observations;
         s->observation_count = j->answer.count;
     }
+    fl_edition_give(&s->edition);
     enum fl_push_lesson lesson = fl_push_plan_settle(&f->plan, &s->target, &j->report, now_ms);
     fl_fanout_say(f->conf.log, s, j, lesson, sent_epoch, now_ms);
 }

@@ -147,7 +147,9 @@ void fl_push_judge(const struct fl_curl_answer *a, const char *address, uint64_t
                    struct fl_arena *arena, struct fl_push_judgement *ret)
 {
     *ret = (struct fl_push_judgement){.report.result = FL_PUSH_REFUSED, .hint = ""};
-    if (a->fault != FL_CURL_NONE || a->status == 0) {
+    if (a->fault == FL_CURL_TOO_LONG && a->status == 200) {
+        ret->report.result = FL_PUSH_OK; /* taken; it only has more to tell than we listen to */
+    } else if (a->fault != FL_CURL_NONE || a->status == 0) {
         judge_fault(a, address, ret);
     } else if (a->status == 200) {
         judge_accepted(a, address, hash, arena, ret);

@@ -149,7 +149,10 @@ class FakeSidecar:
         assert lines[0] == f"PUT {PATH} HTTP/1.1", lines[0]
         fields = {n.lower(): v.strip() for n, _, v in (line.partition(":") for line in lines[1:])}
         while len(body) < int(fields["content-length"]):
-            body += conn.recv(65536)
+            more = conn.recv(65536)
+            if not more:
+                return
+            body += more
         push = Push(time.monotonic(), fields, body)
         self.pushes.append(push)
         self._count(+1)

@@ -123,11 +123,35 @@ static void any_other_key_a_written_peer_or_a_route_makes_it_ours(void **state)
 static void a_path_of_a_route_counts_as_a_route(void **state)
 {
     (void)state;
-    static struct fl_path_conf paths[] = {{.prefix = "/a/", .backend = "minio"}};
+    static struct fl_path_conf paths[] = {{.prefix = "/b/", .backend = ""},
+                                          {.prefix = "/a/", .backend = "minio"}};
     route_to("other");
-    routes[0].paths = paths;
-    routes[0].path_count = 1;
+    routes[1] = routes[0];
+    routes[1].paths = paths;
+    routes[1].path_count = 2;
+    config->cluster->route_count = 2;
     assert_true(fl_compose_owns(config->cluster, &backends[0]));
+    struct fl_state *s = compose();
+    assert_true(s->backends[0].owns);
+    fl_state_free(s);
+}
+
+static void written_peers_alone_are_members_and_nothing_written_is_none(void **state)
+{
+    (void)state;
+    static struct fl_peer_conf peers[1];
+    peers[0] = (struct fl_peer_conf){"10.9.0.1:9000", "", "", .weight = 1};
+    init_backend(&backends[0], "written", false);
+    backends[0].peers = peers;
+    backends[0].peer_count = 1;
+    init_backend(&backends[1], "xempty", false);
+    config->cluster->backend_count = 2;
+    struct fl_state *s = compose();
+    assert_int_equal(s->backend_count, 2);
+    assert_true(s->backends[0].has_peers && s->backends[0].owns);
+    assert_false(s->backends[1].has_peers);
+    assert_int_equal(findings.warnings, 0);
+    fl_state_free(s);
 }
 
 /* ---- members ---- */
@@ -323,6 +347,26 @@ static void stay(void)
 {
 }
 
+static void two_of_all(void)
+{
+    init_backend(&backends[1], "zweite", true);
+    config->cluster->backend_count = 2;
+    route_to("minio");
+    routes[1] = routes[0];
+    routes[1].bucket = "zone";
+    config->cluster->route_count = 2;
+}
+
+static void second_leaves(void)
+{
+    config->cluster->backend_count = 1;
+}
+
+static void second_route_leaves(void)
+{
+    config->cluster->route_count = 1;
+}
+
 static void each(void (*change)(void), void (*before)(void), bool want)
 {
     before();
@@ -349,6 +393,10 @@ static void less_is_urgent_and_more_or_other_is_not(void **state)
     each(unblock, block, false);
     each(block, block, false);
     each(zone, stay, false);
+    each(stay, gain_route, false);
+    each(second_leaves, two_of_all, true);
+    each(second_route_leaves, two_of_all, true);
+    each(stay, two_of_all, false);
     each(stay, stay, false);
 }
 
@@ -394,6 +442,7 @@ int main(void)
         TEST(a_backend_of_nothing_but_its_service_is_the_sidecars_own),
         TEST(any_other_key_a_written_peer_or_a_route_makes_it_ours),
         TEST(a_path_of_a_route_counts_as_a_route),
+        TEST(written_peers_alone_are_members_and_nothing_written_is_none),
         TEST(members_stand_beside_written_peers_which_win_where_the_address_is_one),
         TEST(a_missing_service_is_a_warning_and_no_membership_not_an_empty_one),
         TEST(a_missing_port_is_named),

@@ -136,6 +136,25 @@ static void one_address_in_two_forms_is_one_peer_in_the_better_tier(void **state
     assert_int_equal(m.count, 1);
     assert_int_equal(m.peers[0].tier, FL_TIER_PRIMARY);
     assert_string_equal(m.peers[0].zone, "b");
+    endpoints[0].terminating = false;
+    endpoints[1].terminating = true; /* the other way round */
+    m = found(&ref);
+    assert_int_equal(m.count, 1);
+    assert_int_equal(m.peers[0].tier, FL_TIER_PRIMARY);
+    assert_string_equal(m.peers[0].zone, "a");
+    endpoints[0].terminating = true;
+    assert_int_equal(found(&ref).peers[0].tier, FL_TIER_LAST_RESORT);
+}
+
+static void the_first_service_of_the_document_counts_too(void **state)
+{
+    (void)state;
+    const struct fl_service_ref first = {"other", "minio", "s3"};
+    services[0] = services[1];
+    services[0].namespace = "other";
+    add("10.0.0.1", true, true, false, "");
+    services[0].endpoint_count = 1;
+    assert_int_equal(found(&first).count, 1);
 }
 
 static void who_is_out_is_not_a_member_and_nobody_is_an_empty_set(void **state)
@@ -159,7 +178,10 @@ static void only_what_is_known_counts_as_given(void **state)
     assert_true((m.peers[0].set & zone) == 0);
     assert_true((m.peers[1].set & zone) != 0);
     assert_true((m.peers[1].set & weight) == 0); /* the backend's defaults are for the sidecar */
+    assert_true(
+        (m.peers[0].set & 1U << fl_directive_bit(fl_scope_find(FL_SCOPE_PEER, "address"))) != 0);
     assert_int_equal(m.peers[0].weight, 1);
+    assert_string_equal(m.peers[0].fallback_address, "");
     assert_int_equal(m.peers[0].owner, FL_OWNER_CONTROLLER);
 }
 
@@ -204,6 +226,7 @@ int main(void)
         TEST(an_ipv6_address_gets_its_brackets_once),
         TEST(members_come_in_the_order_of_their_addresses_whatever_the_document_has),
         TEST(one_address_in_two_forms_is_one_peer_in_the_better_tier),
+        TEST(the_first_service_of_the_document_counts_too),
         TEST(who_is_out_is_not_a_member_and_nobody_is_an_empty_set),
         TEST(only_what_is_known_counts_as_given),
         TEST(an_unknown_service_or_port_is_told_apart_from_an_empty_one),

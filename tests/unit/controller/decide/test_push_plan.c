@@ -140,6 +140,41 @@ static void concurrency_bounds_what_is_in_flight_first_come_first_served(void **
     assert_ptr_equal(take(T0 + 3), &b);
 }
 
+static void the_silent_ones_take_a_quarter_of_the_places_and_let_the_others_by(void **state)
+{
+    (void)state;
+    struct fl_push_target silent[20], *t;
+    unsigned flying_silent = 0;
+    plan.concurrency = 8;
+    fl_push_plan_leave(&plan, &a);
+    fl_push_plan_leave(&plan, &b);
+    for (int i = 0; i < 20; i++) {
+        fl_push_plan_join(&plan, &silent[i], T0);
+    }
+    fl_push_plan_changed(&plan, true, T0);
+    while ((t = take(T0)) != NULL) { /* eight at a time: nobody is known to be silent yet */
+        (void)end(t, FL_PUSH_FAILED, T0);
+    }
+    fl_push_plan_join(&plan, &a, T0 + 2000);
+    assert_ptr_equal(take(T0 + 2000), &a); /* although the others have waited longer */
+    while ((t = take(T0 + 2000)) != NULL) {
+        flying_silent++;
+    }
+    assert_int_equal(flying_silent, 2);
+    assert_int_equal(end(&a, FL_PUSH_OK, T0 + 2100), FL_PUSH_NOTHING);
+    fl_push_plan_changed(&plan, true, T0 + 2100);
+    assert_ptr_equal(take(T0 + 2100), &a);
+    assert_null(take(T0 + 2100));
+    plan.concurrency = 1; /* one place is for everybody */
+    for (int i = 0; i < 20; i++) {
+        fl_push_plan_leave(&plan, &silent[i]);
+    }
+    (void)end(&a, FL_PUSH_FAILED, T0 + 2200);
+    assert_ptr_equal(take(T0 + 5000), &a);
+    assert_int_equal(plan.flying, 1);
+    assert_int_equal(plan.flying_ailing, 1);
+}
+
 static void an_unchanged_state_is_pushed_again_each_interval_with_a_new_seq(void **state)
 {
     (void)state;
@@ -161,7 +196,7 @@ static void failures_back_off_from_1_to_30_seconds_with_jitter(void **state)
     (void)state;
     static const int64_t least[] = {1000, 2000, 4000, 8000, 16000, 22500, 22500};
     static const int64_t most[] = {1500, 3000, 6000, 12000, 24000, 30000, 30000};
-    bool spread = false;
+    unsigned spread[FL_COUNTOF(least)] = {0};
     for (uint64_t seed = 1; seed <= 50; seed++) {
         int64_t now_ms = T0;
         fl_push_plan_init(&plan, EPOCH, seed * 7919);
@@ -173,12 +208,14 @@ static void failures_back_off_from_1_to_30_seconds_with_jitter(void **state)
             (void)end(&a, i % 2 ? FL_PUSH_REFUSED : FL_PUSH_FAILED, now_ms);
             int64_t wait_ms = fl_push_plan_next_ms(&plan) - now_ms;
             assert_in_range(wait_ms, least[i], most[i]);
-            spread = spread || wait_ms != least[i];
+            spread[i] += wait_ms != least[i];
             assert_null(take(now_ms + wait_ms - 1));
             now_ms += wait_ms;
         }
     }
-    assert_true(spread);
+    for (size_t i = 0; i < FL_COUNTOF(least); i++) {
+        assert_true(spread[i] > 40); /* of 50 seeds */
+    }
 }
 
 static void a_change_does_not_cut_the_back_off_short_but_is_what_is_sent_then(void **state)
@@ -212,6 +249,8 @@ static void the_third_failure_is_the_one_to_tell_and_success_forgets(void **stat
     assert_ptr_equal(take(now_ms), &a);
     assert_int_equal(end(&a, FL_PUSH_FAILED, now_ms), FL_PUSH_FAILS);
     assert_true(a.not_before_ms - now_ms <= 1500); /* from the start again */
+    assert_ptr_equal(take(now_ms + 1500), &a);
+    assert_int_equal(end(&a, FL_PUSH_OK, now_ms + 1500), FL_PUSH_RECOVERED);
 }
 
 static void a_higher_seq_of_our_epoch_is_gone_on_from_for_that_sidecar_alone(void **state)
@@ -276,6 +315,11 @@ static void a_sidecar_that_never_agrees_becomes_a_failure_instead_of_a_loop(void
         }
         assert_int_equal(pushes, FL_PUSH_CONFLICTS_MAX + 1);
         assert_int_equal(a.failures, 1);
+        pushes = 0; /* after the back-off it may be told anew */
+        const struct fl_push_report told = {
+            .result = FL_PUSH_CONFLICT, .epoch = plan.epoch, .seq = plan.seq};
+        assert_ptr_equal(take(T0 + 2000), &a);
+        assert_int_equal(fl_push_plan_settle(&plan, &a, &told, T0 + 2000), FL_PUSH_SEQ_RAISED);
     }
 }
 
@@ -359,6 +403,7 @@ static void who_joins_late_is_sent_the_state_and_who_leaves_gives_its_place_free
     fl_push_plan_join(&plan, &c, T0 + 1);
     fl_push_plan_leave(&plan, &b); /* waits for a place */
     fl_push_plan_leave(&plan, &a); /* in flight */
+    assert_false(a.flying);
     assert_ptr_equal(take(T0 + 1), &c);
     assert_int_equal(plan.flying, 1);
     assert_int_equal(fl_push_plan_lag_ms(&c, T0 + 11), 10);
@@ -412,6 +457,7 @@ static void whatever_happens_all_end_up_with_the_newest(void **state)
             assert_true(t[i].acked >= t[i].need && !t[i].flying);
         }
         assert_int_equal(plan.flying, 0);
+        assert_int_equal(plan.flying_ailing, 0);
     }
 }
 
@@ -427,6 +473,7 @@ int main(void)
         TEST(settle_zero_means_at_once),
         TEST(one_push_is_in_flight_and_the_newest_follows_never_a_queue),
         TEST(concurrency_bounds_what_is_in_flight_first_come_first_served),
+        TEST(the_silent_ones_take_a_quarter_of_the_places_and_let_the_others_by),
         TEST(an_unchanged_state_is_pushed_again_each_interval_with_a_new_seq),
         TEST(failures_back_off_from_1_to_30_seconds_with_jitter),
         TEST(a_change_does_not_cut_the_back_off_short_but_is_what_is_sent_then),

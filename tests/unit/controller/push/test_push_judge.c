@@ -149,6 +149,17 @@ static void an_answer_cut_short_is_no_success_whatever_its_status(void **state)
     assert_int_equal(j.report.result, FL_PUSH_FAILED);
 }
 
+static void a_200_that_is_only_too_long_was_taken_all_the_same(void **state)
+{
+    (void)state;
+    judge(FL_CURL_TOO_LONG, 200, 0, "{\"epoch\":1,\"seq\":4,\"hash\":\"00");
+    assert_int_equal(j.report.result, FL_PUSH_OK);
+    assert_int_equal(j.answer.count, 0);
+    assert_false(j.report.hash_differs);
+    judge(FL_CURL_TOO_LONG, 500, 0, "");
+    assert_int_equal(j.report.result, FL_PUSH_FAILED);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -161,6 +172,7 @@ int main(void)
         TEST(a_refusal_is_told_in_the_sidecars_own_words),
         TEST(every_fault_has_a_code_of_its_own),
         TEST(an_answer_cut_short_is_no_success_whatever_its_status),
+        TEST(a_200_that_is_only_too_long_was_taken_all_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

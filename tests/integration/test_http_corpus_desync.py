@@ -148,6 +148,8 @@ ATTEMPTS = {
     # -- order
     "a hundred at once": (HUNDRED, [200] * 100, [f"GET /b/{i} HTTP/1.1" for i in range(100)], False),
     "post, get, post": (sized(5, b"hello") + NEXT + chunky(DONE) + NEXT, [200] * 4, [P, N, P, N], False),
+    "chunked with much behind": (chunky(DONE) + NEXT * 450, [200] * 451, [P] + [N] * 450, False),
+    "head, then a bad one": (get(method="HEAD") + get("/b/k", b"X : y"), [200, 400], ["HEAD /b/k HTTP/1.1"], True),
     "upgrade with bytes behind": (get("/b/k", b"Connection: Upgrade", b"Upgrade: websocket") + NEXT, [200, 200], [K, N],
                                   False),
     "h2c with settings": (get("/b/k", b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAMAAABk") +
@@ -179,7 +181,8 @@ def test_attempt(shared, name, form):
         client.push(raw)
     else:
         stage.send_pieces(client, corpus_run.pieces_of(raw, form))
-    stage.until(lambda: client.ended if ends in (True, ANY) else len(run.finals) >= len(statuses) or client.ended)
+    stage.until(lambda: client.ended if ends in (True, ANY) else client.ended or
+                client.data.count(b"HTTP/1.1 ") >= len(statuses) <= len(run.finals), 6)
     stage.settle()
     finals, _, rest = run.look()
     if ends == EARLY and client.ended:

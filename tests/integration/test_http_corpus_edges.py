@@ -1,5 +1,6 @@
 """The edges: limits hit exactly, answers of our own over bodies that still come, and slow or silent sides between which
 memory must not get mixed up."""
+import random
 import time
 
 import pytest
@@ -406,3 +407,129 @@ def test_early_answer_to_a_client_that_does_not_read(quick):
     stage.until(lambda: client.ended)
     assert client.ended
     finish(stage, run)
+
+
+# -- where a read ends ----------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("framed", ["length", "chunked"])
+@pytest.mark.parametrize("total", [4096, 16384, 65536])
+def test_request_ends_where_a_buffer_does(large, total, framed):
+    """The last byte of a request and the first of the next lie on both sides of a buffer's end."""
+    stage = large
+    for off in range(-3, 4):
+        field = b"Content-Length: %06d" if framed == "length" else b"Transfer-Encoding: chunked"
+        start = get("/b/k", field % 0 if framed == "length" else field, method="PUT")
+        room = total + off - len(start) - (0 if framed == "length" else len(b"00000\r\n\r\n0\r\n\r\n"))
+        body = random.Random(off).randbytes(room)
+        raw = start.replace(b"000000", b"%06d" % room, 1) + body if framed == "length" else \
+            start + b"%05x\r\n" % room + body + b"\r\n0\r\n\r\n"
+        assert len(raw) == total + off
+        client = stage.client()
+        run = run_of(stage, client)
+        client.push(raw + NEXT + NEXT)
+        stage.until(lambda: len(run.finals) == 3 or client.ended)
+        assert [f.status for f in run.finals] == [200] * 3
+        assert stage.seen[0].body == body and stage.seen[0].framing == framed
+        finish(stage, run)
+        stage.curtain()
+
+
+def split(rng, data, most):
+    pieces = []
+    while data:
+        n = rng.choice([1, 2, 3, rng.randrange(1, most), rng.randrange(1, most)])
+        pieces.append(data[:n])
+        data = data[n:]
+    return pieces
+
+
+def chunks_of(rng, body):
+    out = b""
+    for piece in split(rng, body, 6000):
+        ext = rng.choice([b"", b"", b";a", b';a="b;\\"c"', b" ; a = b"])
+        out += (b"%x" if rng.random() < 0.5 else b"%06X") % len(piece) + ext + b"\r\n" + piece + b"\r\n"
+    return out + b"000" + b"\r\nX-Sum: 1\r\n\r\n"
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_chunks_and_segments_at_random(large, seed):
+    """Both ways at once: chunks of any size in segments of any size, two requests behind each other."""
+    stage, rng = large, random.Random(seed)
+    bodies = [rng.randbytes(rng.choice([0, 1, 5000, 50000])) for _ in range(4)]
+    answers = iter([chunks_of(rng, bodies[2]), chunks_of(rng, bodies[3])])
+
+    class Answers(Script):
+        def on_request(self, conn, message):
+            if message.method != "PUT":
+                return super().on_request(conn, message)
+            conn.push(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            for piece in split(rng, next(answers), 9000):
+                conn.push(piece)
+                conn.stage.pump(0)
+            return None
+
+    stage.script = Answers()
+    client = stage.client(unix=True)
+    run = run_of(stage, client)
+    raw = b"".join(get(f"/b/{i}", b"Transfer-Encoding: chunked", method="PUT") + chunks_of(rng, bodies[i]) for i in (0, 1))
+    stage.send_pieces(client, split(rng, raw, 9000))
+    stage.until(lambda: len(run.finals) == 2 or client.ended)
+    assert [m.body for m in stage.seen] == bodies[:2] and [m.trailers for m in stage.seen] == [[("X-Sum", "1")]] * 2
+    assert [f.body for f in run.finals] == bodies[2:] and [f.trailers for f in run.finals] == [[("X-Sum", "1")]] * 2
+    finish(stage, run)
+    stage.curtain()
+
+
+# -- ends that must be seen ----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("raw,eof", [
+    (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", "fin"),
+    (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n", "fin"),
+    (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nX\r\n", None),
+    (b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello", "fin"),
+    (b"HTTP/1.1 200 OK\r\n\r\nhello", "rst"), (b"HTTP/1.0 200 OK\r\n\r\nhello", "rst")])
+@pytest.mark.parametrize("version", ["HTTP/1.0", "HTTP/1.1"])
+def test_a_cut_answer_has_no_clean_end(large, raw, eof, version):
+    """Where only the end of the connection could end the answer, it is an RST."""
+    stage = large
+
+    class Cut(Script):
+        done = False
+
+        def on_request(self, conn, message):
+            if self.done:
+                return super().on_request(conn, message)
+            self.done = True
+            conn.answer(raw)
+            conn.stage.settle(0.01)
+            if eof:
+                conn.fin() if eof == "fin" else conn.close(reset=True)
+            return None
+
+    stage.script = Cut()
+    client = stage.client()
+    run = run_of(stage, client)
+    client.push(get(version=version))
+    stage.until(lambda: client.ended)
+    assert client.ended == "rst" and run.finals == [] and b"hello" in client.data, (client.ended, client.data)
+    assert b"\r\n0\r\n" not in client.data
+    finish(stage, run)
+    stage.curtain()
+
+
+# -- our own answers quote what the client sent ---------------------------------------------------------------------------
+@pytest.mark.parametrize("target", ["/%0d%0aX-Evil:%201%0d%0a%0d%0abody/k", "/%22%5c%0a/k", "/%00%7f%ff/k", "/x%3cy%3e&/k",
+                                    "/" + "%0a" * 300 + "/k"])
+def test_refusals_quote_safely(bare, target):
+    """Response splitting: what a refused request named is escaped in header and body."""
+    stage = bare
+    client = stage.client()
+    run = run_of(stage, client)
+    client.push(get(target, b"x-request-id: a\"\\b\xff") + NEXT)
+    stage.until(lambda: len(run.finals) == 2 or client.ended)
+    finals, _, rest = run.look()
+    assert [f.status for f in finals][:1] in ([421], [400]) and rest is None
+    assert not finals[0].all("x-evil") and finals[0].get("x-request-id") is not None
+    for name, value in finals[0].fields:
+        assert all(c >= " " and c != "\x7f" for c in value), (name, value)
+    stage.seen.clear()
+    finish(stage, run)
+    stage.curtain()

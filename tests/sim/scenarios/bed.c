@@ -10,7 +10,7 @@
 #include "tests/sim/scenarios/user.h"
 
 enum {
-    STEPS_PER_LOOK = 32, /* then the log rings are emptied */
+    FEW_STEPS = 32,
     SLICE_MS = 50,
     SLICE_MAX_MS = 2000,
     FOR_EVER_MS = 1800 * 1000,
@@ -131,7 +131,7 @@ static void make_logs(struct bed *b)
         err = open("/dev/null", O_WRONLY | O_CLOEXEC);
     FL_MUST(out >= 0 && err >= 0);
     FL_MUST(fl_log_writer_new(&b->logs, out, err) == 0);
-    fl_log_writer_watch(b->logs, bed_watch, b);
+    bed_watch_logs(b);
     b->log_fd[0] = out;
     b->log_fd[1] = err;
 }
@@ -166,9 +166,7 @@ struct watching {
 static bool is_over(void *arg)
 {
     struct watching *at = arg;
-    if (++at->steps % STEPS_PER_LOOK == 0) {
-        fl_log_writer_drain(at->bed->logs);
-    }
+    at->steps++;
     return at->for_users && at->bed->users_open == 0;
 }
 
@@ -181,13 +179,12 @@ static bool run_until(struct bed *b, int64_t until_ms, bool for_users)
         int64_t to_ms = bed_now_ms(b) + slice_ms;
         bool over =
             sim_run_while(b->world, is_over, &at, to_ms < until_ms ? to_ms : until_ms) == SIM_DONE;
-        fl_log_writer_drain(b->logs);
         bed_rules_running(b);
         (void)fl_engine_reclaim(b->engine, b->registry);
         if (over) {
             return true;
         }
-        slice_ms = at.steps > STEPS_PER_LOOK ? SLICE_MS : slice_ms * 2;
+        slice_ms = at.steps > FEW_STEPS ? SLICE_MS : slice_ms * 2;
         slice_ms = slice_ms < SLICE_MAX_MS ? slice_ms : SLICE_MAX_MS;
     }
     return false;
@@ -243,7 +240,7 @@ static void free_scripts(struct bed *b)
 static void finish(struct bed *b)
 {
     (void)fl_engine_stop(b->engine);
-    fl_log_writer_drain(b->logs);
+    bed_watch_logs(NULL);
     b->engine = fl_engine_free(b->engine, b->registry);
     fl_log_writer_stop(b->logs);
     b->registry = fl_registry_free(b->registry);

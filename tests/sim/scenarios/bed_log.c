@@ -73,7 +73,7 @@ static void note_access(struct bed *b, struct fl_span line)
     (void)value(line, "retry_reason", d->log_retry, sizeof d->log_retry);
 }
 
-void bed_watch(void *arg, enum fl_log_stream s, struct fl_span line)
+static void watch(void *arg, enum fl_log_stream s, struct fl_span line)
 {
     struct bed *b = arg;
     bed_say("%.*s", (int)line.len, line.ptr);
@@ -81,6 +81,29 @@ void bed_watch(void *arg, enum fl_log_stream s, struct fl_span line)
         note_access(b, line);
     } else {
         blob_add(&b->events, line.ptr, line.len);
+    }
+}
+
+/* A line is looked at as soon as it is written (the linker is told to --wrap), so that none waits
+ * in a ring and all stand in the order of events. */
+void __real_fl_log_commit(struct fl_log_ring *ring, size_t size);
+void __wrap_fl_log_commit(struct fl_log_ring *ring, size_t size);
+
+static struct fl_log_writer *watched;
+
+void bed_watch_logs(struct bed *b)
+{
+    watched = b != NULL ? b->logs : NULL;
+    if (watched != NULL) {
+        fl_log_writer_watch(watched, watch, b);
+    }
+}
+
+void __wrap_fl_log_commit(struct fl_log_ring *ring, size_t size)
+{
+    __real_fl_log_commit(ring, size);
+    if (watched != NULL) {
+        fl_log_writer_drain(watched);
     }
 }
 

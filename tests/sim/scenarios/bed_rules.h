@@ -5,7 +5,7 @@
 
 #include "tests/sim/scenarios/bed.h"
 
-void bed_watch(void *arg, enum fl_log_stream s, struct fl_span line);
+void bed_watch_logs(struct bed *b); /* NULL: no longer */
 void bed_rules_running(struct bed *b);
 /* Who is still there, on stderr. */
 void bed_rules_show(const struct bed *b);

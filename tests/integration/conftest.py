@@ -150,9 +150,10 @@ def origins(origin):
 def sidecar(yard, request, folder):
     """sidecar(config) starts one and waits until it is started."""
 
-    def start(config, wait=True, env=None, args=(), preexec=None, expected_exit=0):
+    def start(config, wait=True, env=None, args=(), preexec=None, expected_exit=0, prefix=()):
         name = "sidecar" if not any(isinstance(p, Sidecar) for p in yard.current) else f"sidecar {len(yard.current)}"
-        process = yard.add(Sidecar(binary("fairlead-sidecar"), config, folder, yard.ports, env, args, preexec, name),
+        process = yard.add(Sidecar(binary("fairlead-sidecar"), config, folder, yard.ports, env, args, preexec, name,
+                                   prefix),
                            request.node.nodeid, expected_exit)
         return process.wait_started() if wait else process
 

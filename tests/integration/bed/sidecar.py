@@ -29,11 +29,11 @@ def next_id():
 class Program(Process):
     """What both programs share: a YAML file, event log on stderr, an admin listener."""
 
-    def __init__(self, name, binary, config, folder, env=None, args=(), preexec=None):
+    def __init__(self, name, binary, config, folder, env=None, args=(), preexec=None, prefix=()):
         self.config, self.folder = config, folder
         self.config_file = os.path.join(folder, name.replace(" ", "-") + ".yaml")
         self.write_config(config)
-        super().__init__(name, [binary, "--config", self.config_file, *args], env=env, preexec=preexec)
+        super().__init__(name, [*prefix, binary, "--config", self.config_file, *args], env=env, preexec=preexec)
 
     def write_config(self, config):
         self.config = config
@@ -85,13 +85,13 @@ class Program(Process):
 
 
 class Sidecar(Program):
-    def __init__(self, binary, config, folder, ports, env=None, args=(), preexec=None, name="sidecar"):
+    def __init__(self, binary, config, folder, ports, env=None, args=(), preexec=None, name="sidecar", prefix=()):
         self.data_port, self.admin_port, self.status_port = ports.take(), ports.take(), ports.take()
         config = dict(config)
         config["listen"] = {"data": [f"127.0.0.1:{self.data_port}"], "admin": f"127.0.0.1:{self.admin_port}",
                             "status": f"127.0.0.1:{self.status_port}", **config.get("listen", {})}
         self.data = ("127.0.0.1", self.data_port)
-        super().__init__(name, binary, config, folder, env, args, preexec)
+        super().__init__(name, binary, config, folder, env, args, preexec, prefix)
 
     def wait_started(self, timeout=10):
         def started():

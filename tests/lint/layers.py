@@ -11,6 +11,7 @@ PURE_COMMON = BASE | {"common/model", "common/http1", "common/verdict"}
 CODECS = {"common/codec", "common/sign"}
 IO = {"common/io"}
 BRIDGE = {"common/io/bridge"}
+TLS = {"common/tls"}
 
 # room: (layer, rooms that it may include besides itself)
 ROOMS = {
@@ -25,11 +26,12 @@ ROOMS = {
     "controller/codec": ("1b", BASE | {"common/model", "common/codec", "controller/decide"}),
     "common/io": ("2", BASE),
     "common/io/bridge": ("2", BASE | IO),
-    "common/probe": ("3", PURE_COMMON | CODECS | IO),
-    "sidecar/proxy": ("3", PURE_COMMON | IO | {"sidecar/policy"}),  # no JSON or YAML on data threads
+    "common/tls": ("2", BASE | IO | {"common/model"}),  # of the model: the words of its faults, the keys of tls
+    "common/probe": ("3", PURE_COMMON | CODECS | IO | TLS),
+    "sidecar/proxy": ("3", PURE_COMMON | IO | TLS | {"sidecar/policy"}),  # no JSON or YAML on data threads
     "controller/kube": ("3", PURE_COMMON | CODECS | IO | BRIDGE | {"controller/decide", "controller/codec"}),
 }
-BELOW_4 = PURE_COMMON | CODECS | IO | BRIDGE | {"common/probe"}
+BELOW_4 = PURE_COMMON | CODECS | IO | BRIDGE | TLS | {"common/probe"}
 SIDECAR_BELOW_4 = BELOW_4 | {"sidecar/policy", "sidecar/proxy"}
 CONTROLLER_BELOW_4 = BELOW_4 | {"controller/decide", "controller/codec", "controller/kube"}
 CONTROLLER_4 = {"controller/push", "controller/hook", "controller/probe", "controller/admin"}

@@ -5,7 +5,7 @@
 #include "common/http1/head_write.h"
 
 #define AUTHORIZATION_MAX 640
-#define PATH_MAX_BYTES    1024
+#define PATH_MAX_BYTES    3200 /* every byte of the longest path escaped */
 
 enum fl_http_method fl_probe_request_method(enum fl_probe_request what)
 {

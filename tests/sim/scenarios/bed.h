@@ -41,6 +41,8 @@ struct bed {
     const char *gated;  /* address whose verdict blocks; NULL none */
     bool memory_short;  /* buffer_memory may run out: answers may be cut */
     bool peers_left;    /* peers were taken away: their figures are gone with them */
+    bool gates;         /* expect_gate may add an Expect */
+    bool lifts;         /* non_idempotent is listed */
     bool impatient;     /* timeouts are short or clients slow: answers may be cut */
 };
 

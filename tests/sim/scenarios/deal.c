@@ -160,23 +160,23 @@ static const char *const classes[] = {"S", "I", "C", "N"};
  * here: the sidecar knows less, so it must be at least as careful. */
 static bool may_follow(const struct deal *d, const struct visit *v)
 {
-    bool pending = d->expect != DEAL_NO_EXPECT && d->body != DEAL_NO_BODY && v->body_bytes == 0;
+    bool pending = v->expects && d->body != DEAL_NO_BODY && v->body_bytes == 0;
     bool refused = v->begun && (v->plan->status == 503 || v->plan->status == 429);
     switch (d->class) {
     case DEAL_S:
         return true;
     case DEAL_I:
-        return !v->whole || refused || pending;
+        return !v->whole || refused || pending || d->repeats || d->bed->lifts;
     case DEAL_C:
     case DEAL_N:
-        return pending;
+        return pending || d->bed->lifts;
     }
     return false;
 }
 
 static void check_visits(const struct deal *d)
 {
-    for (unsigned i = 0; i + 1 < d->visit_count && !d->repeats; i++) {
+    for (unsigned i = 0; i + 1 < d->visit_count; i++) {
         const struct visit *v = d->visits[i];
         BED_MUST(may_follow(d, v),
                  "%s (%s %s, class %s) was repeated after origin %u had %s of it, %llu body bytes",

@@ -72,6 +72,7 @@ struct visit {
     bool whole;    /* the request came in full */
     bool begun;    /* the final answer has begun */
     bool answered; /* it was handed to the network in full */
+    bool expects;  /* it came with Expect: 100-continue */
     bool reused;   /* not the first on its connection */
 };
 
@@ -100,7 +101,7 @@ struct deal {
     bool trailers, close, http10;
     enum deal_expect expect;
     int64_t expect_ms; /* how long WAITS waits; 0: for ever */
-    bool repeats;      /* its policy allows what its class forbids */
+    bool repeats;      /* class I: its policy allows it after it was sent */
 
     /* what the n-th origin that sees it does; the last one holds for all later ones */
     struct plan plans[DEAL_PLANS];

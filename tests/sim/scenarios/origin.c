@@ -15,6 +15,7 @@ struct serving {
     struct visit *visit; /* NULL: a request that is no deal's */
     uint64_t body_bytes;
     unsigned served;
+    unsigned hundred_for; /* a late 100 belongs to the request that was this one's */
     bool reading_body, busy; /* busy: a request is under way */
     bool request_done, answer_begun, answer_done, closes;
 };
@@ -212,7 +213,7 @@ static void begin_answer(struct serving *s)
 static void hundred(struct sim_conn *c)
 {
     const struct serving *s = c->user;
-    if (s->busy && !s->answer_begun) {
+    if (s->busy && !s->answer_begun && s->hundred_for == s->served) {
         sim_send_text(c, "HTTP/1.1 100 Continue\r\n\r\n");
     }
 }
@@ -222,6 +223,7 @@ static void answer_expect(struct serving *s)
     if (!s->head.expect_continue || s->plan->when == PLAN_AT_HEAD) {
         return;
     }
+    s->hundred_for = s->served;
     switch (s->plan->hundred) {
     case PLAN_HUNDRED_TWICE:
         hundred(s->conn);
@@ -282,6 +284,7 @@ static struct visit *note_visit(struct serving *s, struct deal *d)
                         .origin = s->origin,
                         .plan = deal_plan(d, d->visit_count),
                         .at_ms = bed_now_ms(b),
+                        .expects = s->head.expect_continue,
                         .reused = s->served > 0};
     b->visits[b->visit_count++] = v;
     d->visits[d->visit_count++] = v;
@@ -304,7 +307,8 @@ static void check_head(const struct serving *s)
              "%s lost a field on its way", d->id);
     BED_MUST(fl_headers_find_name(at, h, FL_SPAN("x-hop")) == NULL,
              "%s was forwarded with its hop-by-hop field", d->id);
-    BED_MUST(s->head.expect_continue == (d->expect != DEAL_NO_EXPECT), "%s: Expect", d->id);
+    bool expects = d->expect != DEAL_NO_EXPECT, may = expects || d->bed->gates;
+    BED_MUST(s->head.expect_continue ? may : !expects, "%s: Expect", d->id);
     bool chunked = s->head.framing == FL_FRAMING_CHUNKED;
     BED_MUST(chunked == (d->body == DEAL_CHUNKED), "%s: framing changed", d->id);
     BED_MUST(d->body != DEAL_LENGTH || s->head.content_length == d->body_bytes, "%s: length",

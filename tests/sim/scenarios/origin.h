@@ -25,6 +25,7 @@ struct origin {
     uint32_t fault_at;    /* bytes, or ms */
     unsigned fault_times; /* connections that it befalls; 0: none */
     int (*misfortune)(struct origin *o, uint32_t *ret_at); /* or: asked for each connection */
+    void *weather;                                         /* for misfortune */
     struct fl_list servings;                               /* open connections */
     unsigned conns, conns_made, requests;
 };

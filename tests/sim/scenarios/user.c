@@ -98,7 +98,8 @@ static void ask(struct user *u)
         return;
     }
     deal_head(d, &u->out);
-    if (d->expect == DEAL_WAITS && d->body != DEAL_NO_BODY && !u->script.pipelines) {
+    bool has_body = d->body == DEAL_CHUNKED || (d->body == DEAL_LENGTH && d->body_bytes > 0);
+    if (d->expect == DEAL_WAITS && has_body && !u->script.pipelines) {
         u->body_waits = true;
         if (d->expect_ms > 0) {
             sim_conn_after(u->conn, d->expect_ms, send_body);
@@ -251,8 +252,10 @@ static void answer_ends(struct user *u)
                  "%s: an answer of the sidecar that does not end: %.*s", d->id, (int)d->reply.len,
                  d->reply.bytes);
     }
+    BED_MUST(!u->body_waits || d->answer_closes, "%s: its body may still come, and none can", d->id);
+    u->body_waits = false;
     if (d->answer_closes) {
-        u->over = true;
+        u->over = u->told = true;
         if (u->script.read_ms == 0 && u->script.hold_ms == 0) {
             sim_conn_after(u->conn, CLOSED_WITHIN_MS, must_be_closed);
         }
@@ -363,11 +366,13 @@ static void on_close(struct sim_conn *c, int err)
     for (unsigned i = u->answered; i < u->deal_count; i++) {
         struct deal *d = u->deals[i];
         bool begun = i == u->answered && u->answer.in_body;
-        d->end = u->left                      ? (d->sent_any ? DEAL_LEFT : DEAL_UNSENT)
-                 : begun                      ? DEAL_TRUNCATED
-                 : !d->sent_any               ? DEAL_UNSENT
-                 : u->over && i > u->answered ? DEAL_UNSENT
-                                              : DEAL_DROPPED;
+        if (u->left) {
+            d->end = d->sent_any ? DEAL_LEFT : DEAL_UNSENT;
+        } else if (begun) {
+            d->end = DEAL_TRUNCATED;
+        } else {
+            d->end = d->sent_any && !u->told && i == u->answered ? DEAL_DROPPED : DEAL_UNSENT;
+        }
         bed_say("%s ends %s", d->id, begun ? "truncated" : "without an answer");
     }
     u->bed->users_open--;

@@ -48,6 +48,7 @@ struct user {
     size_t out_at;
     bool sending; /* pieces are on their timer */
     bool body_waits;
+    bool told;             /* an answer said that it is the last */
     bool open, left, over; /* over: no further request is taken on this connection */
     int64_t dialled_ms, closed_ms;
     int error; /* of the end */

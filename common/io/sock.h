@@ -27,7 +27,7 @@ int fl_sock_error(int fd); /* SO_ERROR as -errno, 0 when none; clears it */
 ssize_t fl_sock_recv(int fd, void *into, size_t n); /* > 0, 0 = EOF, -EAGAIN, -errno */
 ssize_t fl_sock_sendv(int fd, const struct iovec *iov, int count,
                       bool more);    /* bytes taken by the kernel, or -errno */
-void fl_sock_push(int fd);   /* what was sent with `more` leaves now */
+void fl_sock_push(int fd);           /* what was sent with `more` leaves now */
 void fl_sock_finish(int fd);         /* shutdown(WR): FIN after what was sent */
 void fl_sock_reset_on_close(int fd); /* the next close sends RST */
 void fl_sock_close(int fd);          /* of a socket that no reactor holds */

@@ -14,8 +14,6 @@
 #include "sidecar/proxy/relay.h"
 #include "sidecar/proxy/worker.h"
 
-typedef enum fl_x_state step_fn(struct fl_exchange *x);
-
 struct fl_exchange *fl_exchange_take(struct fl_worker *w)
 {
     struct fl_exchange *x = w->free_exchanges;
@@ -234,7 +232,7 @@ static enum fl_x_state finish(struct fl_exchange *x)
     return FL_X_DONE;
 }
 
-static step_fn *const step[] = {
+static enum fl_x_state (*const step[])(struct fl_exchange *x) = {
     [FL_X_BEGIN] = fl_exchange_begin,
     [FL_X_PICK] = pick,
     [FL_X_QUEUED] = queued,

@@ -202,18 +202,19 @@ static void advance(struct cursor *c, size_t n)
     }
 }
 
-/* The next record: a slice as it is, where it fills one or is the last, else put together. */
-static size_t next_record(struct cursor c, const char **ret)
+/* The next record, of at most `want` bytes: from one slice as it is, where that has as many or is
+ * the last, else put together. */
+static size_t next_record(struct cursor c, size_t want, const char **ret)
 {
     size_t here = c.at->iov_len - c.off;
-    if (here >= RECORD_BYTES || c.left == 1) {
+    if (here >= want || c.left == 1) {
         *ret = (const char *)c.at->iov_base + c.off;
-        return here < RECORD_BYTES ? here : RECORD_BYTES;
+        return here < want ? here : want;
     }
     size_t n = 0;
-    while (c.left > 0 && n < RECORD_BYTES) {
+    while (c.left > 0 && n < want) {
         here = c.at->iov_len - c.off;
-        size_t step = here < RECORD_BYTES - n ? here : RECORD_BYTES - n;
+        size_t step = here < want - n ? here : want - n;
         memcpy(scratch + n, (const char *)c.at->iov_base + c.off, step);
         n += step;
         advance(&c, step);
@@ -234,8 +235,8 @@ ssize_t fl_tls_sendv(struct fl_tls *t, const struct iovec *iov, int count)
     advance(&c, 0);
     t->write_waits_for_bytes = false;
     while (done < total) {
-        const char *from = scratch; /* a stuck record is encrypted already: its length is enough */
-        size_t n = t->stuck != 0 ? t->stuck : next_record(c, &from), taken = 0;
+        const char *from;
+        size_t n = next_record(c, t->stuck != 0 ? t->stuck : RECORD_BYTES, &from), taken = 0;
         ERR_clear_error();
         int rc = SSL_write_ex(t->ssl, from, n, &taken);
         if (rc != 1) {

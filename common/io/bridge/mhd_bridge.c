@@ -10,12 +10,12 @@
 #include "common/io/bridge/mhd_inner.h"
 #include "common/io/sock.h"
 
-#define ACCEPT_BURST    16
 #define RUN_BURST       16
 #define PAUSE_MS        100
 #define SWEEP_MS        500
 #define REQUEST_FACTOR  6 /* head_ms for the head, six times that for the rest */
-#define MHD_SLACK       8 /* ended connections that MHD has not let go of yet */
+#define ACCEPT_BURST    16
+#define MHD_SLACK       ACCEPT_BURST /* each of a burst may end one that MHD only lets go of after it */
 #define HEAD_POOL_BYTES 8192
 
 /* MHD reads one buffer of a body per run: a few runs per turn, then everybody else's turn. */

@@ -4,10 +4,12 @@
 
 #define FL_MUST_USE     __attribute__((warn_unused_result))
 #define FL_PRINTF(f, a) __attribute__((format(printf, f, a)))
-#define FL_NORETURN     __attribute__((noreturn))
-#define FL_LIKELY(x)    __builtin_expect(!!(x), 1)
-#define FL_UNLIKELY(x)  __builtin_expect(!!(x), 0)
-#define FL_COUNTOF(a)   (sizeof(a) / sizeof((a)[0]))
+/* A large local that is always written before it is read: hardening need not clear it. */
+#define FL_UNCLEARED   __attribute__((uninitialized))
+#define FL_NORETURN    __attribute__((noreturn))
+#define FL_LIKELY(x)   __builtin_expect(!!(x), 1)
+#define FL_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define FL_COUNTOF(a)  (sizeof(a) / sizeof((a)[0]))
 
 /* Prints "FILE:LINE: assertion failed: WHAT" and a backtrace to stderr, then aborts. */
 FL_NORETURN void fl_panic(const char *file, int line, const char *what);

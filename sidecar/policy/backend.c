@@ -194,7 +194,7 @@ static bool choose(const struct fl_snap_backend *b, const struct fl_snap_policy 
 void fl_backend_pick(const struct fl_snap_backend *b, const struct fl_snap_policy *p,
                      const struct fl_ask *ask, struct fl_pick *ret)
 {
-    struct scan s __attribute__((uninitialized)); /* 8 KiB; scan_peers sets what is read */
+    struct scan s FL_UNCLEARED; /* 8 KiB; scan_peers sets what is read */
     *ret = (struct fl_pick){.kind = FL_PICK_NONE};
     if (b->gated) {
         ret->kind = FL_PICK_GATED;

@@ -212,7 +212,7 @@ bool fl_attempt_send(struct fl_exchange *x)
     struct fl_attempt *a = &x->attempt;
     struct fl_replay *r = &x->body;
     while (a->up->writable && (a->out.left > 0 || has_body_to_send(x))) {
-        struct iovec iov[FL_GATHER_MAX + BODY_SLICES];
+        struct iovec iov[FL_GATHER_MAX + BODY_SLICES] FL_UNCLEARED;
         int n = (int)(a->out.count - a->out.at);
         memcpy(iov, a->out.iov + a->out.at, (size_t)n * sizeof iov[0]);
         n += has_body_to_send(x) ? fl_replay_iov(x, iov + n, BODY_SLICES) : 0;

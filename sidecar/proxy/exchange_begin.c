@@ -197,7 +197,7 @@ enum fl_x_state fl_exchange_begin(struct fl_exchange *x)
 {
     const struct fl_request_head *q = &x->request;
     const char *head = x->head->bytes + x->head_off;
-    char scratch[FL_ROUTE_SCRATCH];
+    char scratch[FL_ROUTE_SCRATCH] FL_UNCLEARED;
     struct fl_routed routed;
     pin(x);
     take_clock(x);
@@ -254,7 +254,7 @@ void fl_exchange_rebase(struct fl_exchange *x)
     if (fresh == x->snapshot || x->attempts > 0) {
         return;
     }
-    char scratch[FL_ROUTE_SCRATCH];
+    char scratch[FL_ROUTE_SCRATCH] FL_UNCLEARED;
     struct fl_routed routed;
     find_route(x, fresh, scratch, &routed);
     if (routed.answer != FL_ANSWER_NONE) {

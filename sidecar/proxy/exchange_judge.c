@@ -363,13 +363,15 @@ enum fl_x_state fl_judge_attempt(struct fl_exchange *x)
 }
 
 /* A close with bytes unread is an RST, which takes the rest of the answer with it (RFC 9112 section
- * 9.6): those that are there, or that the client is known to send, are read first. */
+ * 9.6): those that are there, or that the client may still send, are read first. Only one
+ * that said itself that it closes sends nothing more. */
 enum fl_client_end fl_judge_end(const struct fl_exchange *x)
 {
     if (x->keep_alive) {
         return FL_CLIENT_KEEP;
     }
-    bool silent = x->body.complete && !x->malformed && !x->client->readable;
+    bool said_close = !x->malformed && !x->request.keep_alive;
+    bool silent = said_close && x->body.complete && !x->client->readable;
     return silent ? FL_CLIENT_CLOSE : FL_CLIENT_DRAIN;
 }
 

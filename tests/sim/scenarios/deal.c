@@ -197,7 +197,8 @@ static void check_answer(const struct deal *d)
     const struct plan *p = v->plan;
     BED_MUST(v == d->visits[d->visit_count - 1],
              "%s was answered by visit %u, which was not the last", d->id, v->serial);
-    bool excused = p->fault != PLAN_SOUND || d->bed->memory_short || d->bed->impatient;
+    bool excused =
+        p->fault != PLAN_SOUND || d->abandoned || d->bed->memory_short || d->bed->impatient;
     BED_MUST(d->end != DEAL_TRUNCATED || excused,
              "%s lost its answer, though origin %u sent all of it", d->id, v->origin->index);
     uint64_t whole = p->text != NULL ? strlen(p->text) : p->body_bytes;

@@ -111,6 +111,7 @@ struct deal {
     struct visit *visits[DEAL_VISITS];
     unsigned visit_count;
     bool sent_any, sent_all; /* by the client */
+    bool abandoned;          /* it has half-closed */
     int64_t asked_ms, answered_ms;
     enum deal_end end;
     int status;

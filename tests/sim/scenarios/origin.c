@@ -15,7 +15,7 @@ struct serving {
     struct visit *visit; /* NULL: a request that is no deal's */
     uint64_t body_bytes;
     unsigned served;
-    unsigned hundred_for; /* a late 100 belongs to the request that was this one's */
+    unsigned hundred_for;    /* a late 100 belongs to the request that was this one's */
     bool reading_body, busy; /* busy: a request is under way */
     bool request_done, answer_begun, answer_done, closes;
 };

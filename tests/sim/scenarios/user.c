@@ -64,7 +64,10 @@ static void pump(struct sim_conn *c)
         u->sending = true;
         sim_conn_after(c, s->send_ms, pump);
     } else if (s->leaves == USER_FINISHES && u->asked == u->deal_count && !u->body_waits) {
-        sim_finish(c);
+        sim_finish(c); /* leaving, to the sidecar */
+        for (unsigned i = u->answered; i < u->deal_count; i++) {
+            u->deals[i]->abandoned = true;
+        }
     }
 }
 
@@ -252,7 +255,8 @@ static void answer_ends(struct user *u)
                  "%s: an answer of the sidecar that does not end: %.*s", d->id, (int)d->reply.len,
                  d->reply.bytes);
     }
-    BED_MUST(!u->body_waits || d->answer_closes, "%s: its body may still come, and none can", d->id);
+    BED_MUST(!u->body_waits || d->answer_closes, "%s: its body may still come, and none can",
+             d->id);
     u->body_waits = false;
     if (d->answer_closes) {
         u->over = u->told = true;

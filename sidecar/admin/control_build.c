@@ -163,7 +163,10 @@ bool fl_control_by_controller(const struct fl_control *c, const char *backend)
 static bool watch_peers(struct fl_control *c, const struct fl_config *config)
 {
     bool fits = true;
-    fl_prober_begin(c->prober);
+    /* until names have their first answers; what is pushed later is not of the boot */
+    c->booting = c->current == NULL || (c->booting && c->pushed == NULL);
+    fl_prober_begin(c->prober, c->booting && c->file->boot_probe == FL_BOOT_OFF);
+    c->booting = c->booting && fl_names_unanswered(c->names) > 0;
     for (uint32_t i = 0; i < config->backend_count; i++) {
         const struct fl_backend_conf *b = &config->backends[i];
         bool by_controller = fl_control_by_controller(c, b->name);

@@ -68,6 +68,7 @@ struct fl_control {
     struct fl_list peers;    /* struct fl_peer_memory */
     struct fl_list waits;    /* struct fl_probe_wait */
 
+    bool booting; /* the members that it starts with are not all known yet */
     bool boot_decided, draining;
 };
 

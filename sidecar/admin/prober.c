@@ -22,8 +22,9 @@ struct watch {
     struct fl_failed_request *failed; /* NULL: none */
     struct fl_verdict own, pushed;
     int64_t pushed_until_ms; /* 0: none */
-    int64_t interval_ms, fail_timeout_ms, began_ms;
+    int64_t interval_ms, fail_timeout_ms;
     int64_t opened_ms;  /* when an answer last opened its quarantine; 0: never */
+    int64_t wanted_ms;  /* of the last probe that a failing request has, or will have; 0: none */
     uint64_t round;     /* of the probe in flight */
     unsigned unhealthy; /* results in a row that were not healthy */
     bool wanted, probes, by_controller, answered_once, asked;
@@ -43,6 +44,7 @@ struct fl_prober {
     struct fl_list watches;
     struct fl_smap by_key, by_backend; /* watches; counts */
     uint64_t round;
+    bool quiet;
 };
 
 int fl_prober_new(const struct fl_prober_conf *conf, struct fl_prober **ret)
@@ -114,7 +116,6 @@ static void begin_probe(struct watch *w)
         return;
     }
     fl_timer_off(&w->next);
-    w->began_ms = now_of(p);
     w->round = ++p->round;
     (void)fl_probe_run_start(w->run, w->target); /* not busy: it starts */
 }
@@ -275,8 +276,9 @@ uint64_t fl_prober_fingerprint(const struct fl_backend_conf *b, const char *addr
     return h != 0 ? h : 1;
 }
 
-void fl_prober_begin(struct fl_prober *p)
+void fl_prober_begin(struct fl_prober *p, bool quiet)
 {
+    p->quiet = quiet;
     fl_list_each (it, &p->watches) {
         fl_container_of(it, struct watch, node)->wanted = false;
     }
@@ -319,7 +321,8 @@ int fl_prober_keep(struct fl_prober *p, const struct fl_config *c, const struct 
         return 0;
     }
     struct watch *w = find(p, b->name, peer->address);
-    if (w == NULL && (w = add(p, b->name, peer->address)) == NULL) {
+    bool is_new = w == NULL;
+    if (is_new && (w = add(p, b->name, peer->address)) == NULL) {
         return -ENOMEM;
     }
     t.fingerprint = fl_prober_fingerprint(b, peer->address);
@@ -339,6 +342,8 @@ int fl_prober_keep(struct fl_prober *p, const struct fl_config *c, const struct 
     w->fail_timeout_ms = peer->fail_timeout_ms;
     if (!w->probes) {
         start_afresh(w); /* and stays so */
+    } else if (is_new && p->quiet) {
+        plan_after_result(w);
     } else if (fresh != 0 || !did_probe) {
         begin_probe(w);
     } else if (replan && !fl_probe_run_busy(w->run)) {
@@ -410,11 +415,13 @@ void fl_prober_want(struct fl_prober *p, const char *backend, const char *addres
     if (w == NULL || !w->probes || fl_probe_run_busy(w->run)) {
         return;
     }
-    int64_t since_ms = now_of(p) - w->began_ms;
-    if (w->began_ms == 0 || since_ms >= WANT_SPACING_MS) {
+    int64_t since_ms = now_of(p) - w->wanted_ms;
+    if (w->wanted_ms == 0 || since_ms >= WANT_SPACING_MS) {
+        w->wanted_ms = now_of(p);
         begin_probe(w);
-    } else {
-        plan(w, WANT_SPACING_MS - since_ms);
+    } else { /* that one, when it is yet to come */
+        w->wanted_ms += since_ms >= 0 ? WANT_SPACING_MS : 0;
+        plan(w, w->wanted_ms - now_of(p));
     }
 }
 

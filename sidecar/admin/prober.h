@@ -52,8 +52,9 @@ struct fl_prober *
 fl_prober_free(struct fl_prober *p); /* turn the reactor once more before it is freed */
 
 /* One configuration's worth of peers: begin, keep each that has a literal address, end (which
- * forgets the others). by_controller: interval probes are the controller's. 0 or -ENOMEM. */
-void fl_prober_begin(struct fl_prober *p);
+ * forgets the others). quiet: new peers are not asked at once (boot_probe: off). by_controller:
+ * interval probes are the controller's. 0 or -ENOMEM. */
+void fl_prober_begin(struct fl_prober *p, bool quiet);
 FL_MUST_USE int fl_prober_keep(struct fl_prober *p, const struct fl_config *c,
                                const struct fl_backend_conf *b, const struct fl_peer_conf *peer,
                                bool by_controller);

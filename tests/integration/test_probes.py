@@ -1,0 +1,648 @@
+"""Active probing (http and s3): every answer and its verdict, one connection, two attempts, single flight, recovery,
+the boot gate, and what a green probe may do. The words are those of GET /_/api/admin/backends."""
+import os
+import re
+import time
+
+import pytest
+
+from bed.config import backend
+from bed.play import meet, paced, parallel
+from bed.process import wait_until
+from bed.s3_store import S3Store, Silent
+from bed.sidecar import next_id
+
+KEY, SECRET, MASKED = "AKIAPROBEEXAMPLE7", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLE", "AKIA****E7"
+UNCHECKED = "reachable, credentials not checked"
+DENIED = "access denied; the probe cannot prove more"
+BAD_CODES = ["InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "InvalidClientTokenId",
+             "TokenRefreshRequired", "NotSignedUp"]
+
+
+@pytest.fixture
+def keys(folder):
+    """keys(secret=…) writes the two files and gives the probe's keys of the configuration."""
+
+    def write(key=KEY, secret=SECRET):
+        names = {"access_key_file": os.path.join(folder, "id"), "secret_key_file": os.path.join(folder, "secret")}
+        for name, text in zip(names.values(), (key, secret)):
+            with open(name, "w", encoding="ascii") as f:
+                f.write(text + "\n")
+        return names
+
+    return write
+
+
+@pytest.fixture
+def store(ports):
+    """store(**settings) starts a verifying store that knows our key."""
+    made = []
+
+    def start(**settings):
+        settings.setdefault("keys", {KEY: SECRET})
+        made.append(S3Store(ports, **settings))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.close()
+
+
+def s3(*peers, probe=None, route=None, **keys):
+    """One s3 backend `minio` behind the bucket `releases`, probed at long intervals unless said otherwise."""
+    return {"boot_probe": "warn",
+            "backends": {"minio": backend(*peers, protocol="s3", **{
+                "probe": {"type": "s3", "interval": "10s", "timeout": "2s", **(probe or {})}, **keys})},
+            "routes": {"releases": {"backend": "minio", **(route or {})}}}
+
+
+def http(*peers, probe=None, route=None, **keys):
+    return {"boot_probe": "warn",
+            "backends": {"pool": backend(*peers, **{
+                "probe": {"type": "http", "path": "/health", "interval": "10s", "timeout": "2s", **(probe or {})},
+                **keys})},
+            "routes": {"*": {"backend": "pool", **(route or {})}}}
+
+
+def judged(sidecar, name="minio", timeout=10):
+    """The derived verdict, once there is one."""
+    return wait_until(lambda: f"a verdict on {name}", lambda: next(
+        (v for v in [sidecar.backend(name)["verdict"]] if v["status"] != "unknown"), None), timeout)
+
+
+def verdict_becomes(sidecar, status, name="minio", timeout=10):
+    wait_until(lambda: f"{name} to be {status}, is {sidecar.backend(name)['verdict']}",
+               lambda: sidecar.backend(name)["verdict"]["status"] == status, timeout)
+    return sidecar.backend(name)["verdict"]
+
+
+def test_connection(sidecar, name="minio"):
+    response = sidecar.ask("POST", f"/_/api/admin/backends/{name}/probe", b"", {"Content-Type": "application/json"})
+    assert response.status == 200, repr(response)
+    return sidecar.backend(name)["verdict"]
+
+
+test_connection.__test__ = False
+
+# -- answer -> verdict, with keys: rules of the origin; verdict; code; cause ({a} = address); note; requests ----------
+LIST_403 = 'method=GET path=/ status=403 code={}'
+HEAD_403 = "method=HEAD status=403"
+ANSWERS = {
+    "200": (["method=HEAD status=200"], "healthy", "", "", "", ["HEAD /releases"]),
+    "204": (["method=HEAD status=204"], "healthy", "", "", "", ["HEAD /releases"]),
+    "404": (["method=HEAD status=404"], "healthy", "", "", "bucket releases is absent", ["HEAD /releases"]),
+    "403, AccessDenied": ([HEAD_403, LIST_403.format("AccessDenied")], "healthy", "", "", DENIED,
+                          ["HEAD /releases", "GET /"]),
+    "403, may list": ([HEAD_403, 'method=GET status=200 body="<ListAllMyBucketsResult/>"'], "healthy", "", "", "",
+                      ["HEAD /releases", "GET /"]),
+    "401, bare 403": (["method=HEAD status=401", "method=GET status=403"], "healthy", "", "", DENIED,
+                      ["HEAD /releases", "GET /"]),
+    "a code on HEAD": (['method=HEAD status=403 header="x-minio-error-code: AccessDenied"'], "healthy", "", "", DENIED,
+                       ["HEAD /releases"]),
+    "403, then silence": ([HEAD_403, "method=GET hang"], "healthy", "", "", DENIED,
+                          ["HEAD /releases", "GET /", "GET /"]),
+    "301": (['method=HEAD status=301 header="x-amz-bucket-region: eu-west-1"'], "erroring", "wrong_region",
+            "wrong region or endpoint (status=301 expected=eu-west-1)", "", ["HEAD /releases"]),
+    "307": (['method=HEAD status=307 header="Location: http://b.example/releases"'], "erroring", "wrong_region",
+            "wrong region or endpoint (status=307 expected=http://b.example/releases)", "", ["HEAD /releases"]),
+    "500": (["method=HEAD status=500"], "erroring", "http_500", "{a} answered with status 500", "", ["HEAD /releases"]),
+    "503": (["method=HEAD status=503"], "erroring", "http_503", "{a} answered with status 503", "", ["HEAD /releases"]),
+    "429": (["method=HEAD status=429"], "erroring", "http_429", "{a} answered with status 429", "", ["HEAD /releases"]),
+    "400, InvalidRequest": (["method=HEAD status=400", 'method=GET status=400 code=InvalidRequest'], "erroring",
+                            "http_400", "{a} answered with status 400 (InvalidRequest)", "", ["HEAD /releases", "GET /"]),
+    "a page": (['method=HEAD status=404 header="Content-Type: text/html"'], "erroring", "not_s3",
+               "{a} answers HTTP but not S3 (status=404)", "", ["HEAD /releases"]),
+    "403, a page": ([HEAD_403, 'method=GET status=403 body="<html><h1>Go away</h1>"'], "erroring", "not_s3",
+                    "{a} answers HTTP but not S3 (status=403 <html><h1>Go away</h1>)", "", ["HEAD /releases", "GET /"]),
+    **{code: ([HEAD_403, LIST_403.format(code)], "auth-rejected", "credentials_rejected",
+              f"credentials rejected (status=403 code={code} key={MASKED})", "", ["HEAD /releases", "GET /"])
+       for code in BAD_CODES},
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_answers_of_a_store(sidecar, origin, keys, name):
+    rules, status, code, cause, note, requests = ANSWERS[name]
+    o = origin("a", *rules)
+    s = sidecar(s3(o, probe={"timeout": "300ms", **keys()}))
+    v = judged(s)
+    assert (v["status"], v["code"], v["cause"], v["note"]) == (status, code, cause.format(a=o.address), note)
+    assert v["step"] == ("" if status == "healthy" else "status")
+    assert v["source"] == "own" and v["probed_at"]
+    assert [f"{e.method} {e.target}" for e in o.ledger()] == requests
+    assert {e.header("Host") for e in o.ledger()} == {o.address}
+    o.rules()
+    assert s.get("/releases/x").status == (503 if status == "auth-rejected" else 200), "only a rejection blocks"
+    assert s.admin("/_/ready")["backends"] == {"minio": status}
+    assert s.metrics().sum("fairlead_probes_total", backend="minio") == 1
+
+
+def broken(name, origin, dead, ports):
+    """(address, something to close)"""
+    if name == "refused":
+        return dead(), None
+    if name == "connect timeout":
+        silent = Silent(ports)
+        return silent.address, silent
+    rules = {"hang": ["hang"], "no read": ["stop"], "fin": ["fin_response=0"], "rst": ["rst_request=0"],
+             "at once": ["at=accept close"], "half a head": ["fin_response=12"], "banner": [r'raw="SSH-2.0-x\r\n"'],
+             "garbage": [r'raw="HTTP/1.1 2x0 OK\r\n\r\n"']}
+    return origin("a", *rules[name]).address, None
+
+
+@pytest.mark.parametrize("name, code, step, cause", [
+    ("refused", "connect_refused", "connect", "connect to {a} failed (Connection refused)"),
+    ("connect timeout", "connect_timeout", "connect", "connect to {a} timed out"),
+    ("hang", "no_answer", "head", "{a} accepts connections but does not answer"),
+    ("no read", "no_answer", "head", "{a} accepts connections but does not answer"),
+    ("fin", "premature_close", "head", "{a} closed the connection without an answer"),
+    ("half a head", "premature_close", "head", "{a} closed the connection without an answer"),
+    ("rst", "premature_close", "head", "{a} closed the connection without an answer (Connection reset by peer)"),
+    ("banner", "invalid_header", "head", "the answer of {a} is not valid HTTP"),
+    ("garbage", "invalid_header", "head", "the answer of {a} is not valid HTTP"),
+])
+@pytest.mark.parametrize("kind", ["s3", "http"])
+def test_no_answer_is_unreachable(sidecar, origin, dead, ports, kind, name, code, step, cause):
+    address, closing = broken(name, origin, dead, ports)
+    config = s3(address, probe={"timeout": "300ms"}) if kind == "s3" else http(address, probe={"timeout": "300ms"})
+    s = sidecar(config)
+    backend_name = "minio" if kind == "s3" else "pool"
+    v = judged(s, backend_name)
+    cause = cause.format(a=address)
+    assert (v["status"], v["code"], v["step"], v["cause"]) == ("unreachable", code, step, cause)
+    line = s.wait_event("backend unhealthy")
+    assert line["level"] == "error" and line["backend"] == backend_name and line["status"] == "unreachable"
+    response = s.get("/releases/x")
+    assert response.status == 503 and response.header("X-Fairlead-Error") == "backend_unavailable"
+    assert line["cause"] == response.header("X-Fairlead-Cause") == cause and cause in response.text, "one cause everywhere"
+    assert test_connection(s, backend_name)["cause"] == cause
+    if closing:
+        closing.close()
+
+
+@pytest.mark.parametrize("rules, status, cause, note", [
+    (["method=HEAD status=200"], "healthy", "", UNCHECKED),
+    (["method=HEAD status=404"], "healthy", "", UNCHECKED),
+    ([HEAD_403, LIST_403.format("InvalidAccessKeyId")], "healthy", "", UNCHECKED),
+    (["method=HEAD status=301"], "healthy", "", UNCHECKED),
+    (["method=HEAD status=503"], "erroring", "{a} answered with status 503", ""),
+    (['method=HEAD status=200 header="Content-Type: text/html"'], "erroring",
+     "{a} answers HTTP but not S3 (status=200)", ""),
+])
+def test_without_keys_an_answer_is_all_that_is_proved(sidecar, origin, rules, status, cause, note):
+    o = origin("a", *rules)
+    s = sidecar(s3(o))
+    v = judged(s)
+    assert (v["status"], v["cause"], v["note"]) == (status, cause.format(a=o.address), note)
+    assert all(e.header("Authorization") is None for e in o.ledger())
+    o.rules()
+    assert s.get("/releases/x").status == 200, "auth-rejected cannot occur"
+
+
+def test_list_buckets_where_no_bucket_is_known(sidecar, origin, keys):
+    """… and its answer has a body, so that a throttle in text/plain is found in it."""
+    o = origin("a", 'method=GET path=/ status=503 code=SlowDown header="Content-Type: text/plain"')
+    config = s3(o, probe=keys())
+    config["routes"] = {"*": {"backend": "minio"}}
+    s = sidecar(config)
+    v = judged(s)
+    assert (v["status"], v["cause"]) == ("erroring", f"{o.address} answered with status 503 (SlowDown)")
+    assert [f"{e.method} {e.target}" for e in o.ledger()] == ["GET /"]
+
+
+def test_a_named_bucket_and_a_named_host(sidecar, origin, keys):
+    o = origin("a")
+    s = sidecar(s3(o, probe={"bucket": "canary", "host": "s3.example:9000", "region": "eu-west-1", **keys()}))
+    assert judged(s)["status"] == "healthy"
+    entry = o.only()
+    assert (entry.method, entry.target, entry.header("Host")) == ("HEAD", "/canary", "s3.example:9000")
+    assert re.search(rf"Credential={KEY}/\d{{8}}/eu-west-1/s3/aws4_request", entry.header("Authorization"))
+
+
+@pytest.mark.parametrize("answer, expect, status, cause", [
+    ("status=200", "200-399", "healthy", ""),
+    ("status=302", "200-399", "healthy", ""),
+    ("status=404", "200-399", "erroring", "{a} answered with status 404"),
+    ("status=503", "200-399", "erroring", "{a} answered with status 503"),
+    ("status=404", "200,404", "healthy", ""),
+    ("status=200", "204", "erroring", "{a} answered with status 200"),
+    ("status=200 size=100000", "200", "healthy", ""),
+    ("status=200 framing=chunked size=5000", "200", "healthy", ""),
+    ("status=200 http10 framing=close body=x", "200", "healthy", ""),
+    ("status=200 size=5000 cut=10 cut_end=fin", "200", "healthy", ""),
+    (r'interim="HTTP/1.1 103 Early Hints\r\n\r\n" status=200', "200", "healthy", ""),
+])
+def test_http_probe(sidecar, origin, answer, expect, status, cause):
+    o = origin("a", "path=/health " + answer)
+    s = sidecar(http(o, probe={"expect": expect}))
+    v = judged(s, "pool")
+    assert (v["status"], v["cause"]) == (status, cause.format(a=o.address))
+    assert [f"{e.method} {e.target}" for e in o.ledger()] == ["GET /health"]
+    assert s.get("/x").status == 200, "an answer never blocks"
+
+
+# -- two attempts, one connection -------------------------------------------------------------------------------------
+
+
+def test_silent_once_is_not_hanging(sidecar, origin):
+    o = origin("a", "hang count=1")
+    s = sidecar(http(o, probe={"timeout": "400ms"}))
+    assert judged(s, "pool")["status"] == "healthy"
+    first, second = o.ledger()
+    assert first.conn != second.conn and 0.38 <= second.at - first.at <= 1.0
+    assert s.events("backend unhealthy") == []
+
+
+def test_silent_twice_is_hanging(sidecar, origin):
+    o = origin("a")
+    s = sidecar(http(o, probe={"timeout": "400ms", "interval": "500ms"}))
+    assert judged(s, "pool")["status"] == "healthy"
+    o.freeze()
+    frozen = time.monotonic()
+    v = verdict_becomes(s, "unreachable", "pool")
+    took = time.monotonic() - frozen
+    assert v["cause"] == f"{o.address} accepts connections but does not answer"
+    assert took >= 0.78, f"after two timeouts, not after {took:.2f} s"
+    start = time.monotonic()
+    assert s.get("/x").status == 503 and time.monotonic() - start < 0.3, "no more waiting"
+    o.thaw()
+    verdict_becomes(s, "healthy", "pool")
+    assert s.get("/x").status == 200
+
+
+def test_second_attempt_is_on_a_fresh_connection(sidecar, origin):
+    """The peer takes the request on the kept connection and closes it without an answer: nobody hears of it."""
+    o = origin("a")
+    s = sidecar(http(o, probe={"interval": "200ms"}))
+    wait_until("some probes", lambda: o.requests >= 3)
+    assert o.accepted == 1
+    o.rules("fin_response=0 count=1")
+    wait_until("more probes", lambda: o.requests >= 7)
+    assert o.accepted == 2
+    assert s.backend("pool")["verdict"]["status"] == "healthy" and s.events("backend unhealthy") == []
+
+
+def test_peer_that_closes_idle_connections(sidecar, origin):
+    o = origin("a", idle_ms=100)
+    s = sidecar(http(o, probe={"interval": "250ms"}))
+    wait_until("some probes", lambda: o.requests >= 5)
+    assert o.accepted == o.requests, "each finds its connection closed, and opens another"
+    assert s.events("backend unhealthy") == []
+    assert all(e.end != "rst" for e in o.ledger())
+
+
+def test_one_connection_per_definition_with_jitter(sidecar, origins):
+    peers = origins(3)
+    s = sidecar(s3(*peers, probe={"interval": "300ms"}))
+    time.sleep(3)
+    for o in peers:
+        entries = o.ledger()
+        assert len({e.conn for e in entries}) == 1 and o.accepted == 1
+        assert 8 <= len(entries) <= 12, f"{len(entries)} in 3 s at 300 ms"
+        gaps = [b.at - a.at for a, b in zip(entries, entries[1:])]
+        assert max(gaps) - min(gaps) > 0.004, f"no jitter: {gaps}"
+        assert all(0.26 <= g <= 0.45 for g in gaps), gaps
+    config = dict(s.config)
+    config["backends"]["minio"]["probe"]["region"] = "eu-west-1"
+    s.write_config(config)
+    s.signal(1)
+    for o in peers:
+        wait_until("a new definition to have a new connection", lambda o=o: o.accepted == 2, 3)
+        assert o.stats()["open"] == 1, "the old one is closed"
+
+
+# -- a failing request starts one -------------------------------------------------------------------------------------
+
+
+def test_single_flight(sidecar, origins):
+    """500 requests fail at the same time: one probe per peer."""
+    peers = origins(2)
+    s = sidecar(s3(*peers, max_fails=0, probe={"interval": "1h", "timeout": "20s"}, route={"next_upstream_tries": 1}))
+    assert judged(s)["status"] == "healthy"
+    for o in peers:
+        o.rules("method=HEAD path=/releases delay=8000", "rst_request=0")
+        o.forget()
+    wires = [s.wire(timeout=30) for _ in range(500)]
+    for wire in wires:
+        wire.request("GET", "/releases/x")
+    statuses = [wire.response().status for wire in wires]
+    assert set(statuses) == {503}
+    for wire in wires:
+        wire.close()
+    for o in peers:
+        probes, requests = o.hits()
+        assert probes == 1 and requests >= 200, (probes, requests)
+
+
+def test_failing_request_finds_the_dead_backend_at_once(sidecar, origin):
+    o = origin("a")
+    s = sidecar(s3(o, probe={"interval": "1h"}))
+    assert judged(s)["status"] == "healthy"
+    o.refuse()
+    start = time.monotonic()
+    assert s.get("/releases/x").status == 503
+    verdict_becomes(s, "unreachable")
+    assert time.monotonic() - start < 2, "long before the interval"
+
+
+# -- recovery ---------------------------------------------------------------------------------------------------------
+
+
+def test_recovery(sidecar, origin):
+    o = origin("a")
+    o.refuse()
+    s = sidecar(s3(o, probe={"interval": "500ms"}))
+    verdict_becomes(s, "unreachable")
+    down = time.monotonic()
+    assert s.get("/releases/x").status == 503
+    time.sleep(1)
+    o.listen()
+    back = time.monotonic()
+    wait_until("the bucket to be served again", lambda: s.get("/releases/x").status == 200, 5)
+    assert time.monotonic() - back <= 1.5, "within the interval and a bit"
+    event = s.wait_event("backend recovered")
+    assert event["level"] == "info" and event["backend"] == "minio"
+    assert abs(event["downtime_secs"] - (time.monotonic() - down)) < 1.5
+    assert len(s.events("backend recovered")) == 1 and len(s.events("backend unhealthy")) == 1
+    assert s.metrics().sum("fairlead_backend_up", backend="minio") == 1
+
+
+def test_test_connection_reopens_at_once(sidecar, origin):
+    o = origin("a")
+    o.refuse()
+    s = sidecar(s3(o, probe={"interval": "1h"}))
+    verdict_becomes(s, "unreachable")
+    o.listen()
+    v = test_connection(s)
+    assert v["status"] == "healthy" and v["duration_ms"] < 1000
+    assert s.get("/releases/x").status == 200
+
+
+# -- a green probe opens a quarantine when nobody is usable -----------------------------------------------------------
+
+
+def all_quarantined(sidecar, peers, probe, fail_timeout="3s"):
+    """Data requests are reset, probes answered; every peer has just been quarantined. When that was."""
+    for o in peers:
+        o.rules("path=/health", "rst_request=0")
+    s = sidecar(http(*peers, max_fails=1, fail_timeout=fail_timeout, probe=probe, route={"next_upstream_tries": 1}))
+    assert judged(s, "pool")["status"] == "healthy"
+    for o in peers:
+        o.forget()
+    for _ in peers:
+        assert s.get("/x").status == 502
+    return s, time.monotonic()
+
+
+def data(o):
+    return [e for e in o.ledger() if e.target != "/health"]
+
+
+def test_green_probe_opens_when_nobody_is_usable(sidecar, origins):
+    peers = origins(2)
+    s, tripped = all_quarantined(sidecar, peers, {"interval": "300ms"})
+    statuses = paced(20, 2.5, lambda i: s.get("/x").status)
+    for o in peers:
+        times = [e.at for e in data(o)]
+        assert len(times) == 2, f"the failure and one trial per fail_timeout: {times}"
+        assert times[1] < tripped + 1.5, "long before the window was over"
+    assert statuses.count(503) >= 45
+    events = s.admin("/_/api/admin/events?since=0")["events"]
+    assert len([e for e in events if "probation" in str(e)]) == 2
+
+
+def test_green_probe_ends_an_outage_early(sidecar, origins):
+    peers = origins(2)
+    s, tripped = all_quarantined(sidecar, peers, {"interval": "300ms"}, "60s")
+    for o in peers:
+        o.rules()
+    wait_until("service", lambda: s.get("/x").status == 200, 3)
+    assert time.monotonic() - tripped < 3
+    s.wait_event("upstream readmitted")
+
+
+def test_test_connection_opens_more_often(sidecar, origins):
+    peers = origins(1) + origins(1)
+    s, _ = all_quarantined(sidecar, peers, {"interval": "1h"}, "60s")
+    time.sleep(1.5)  # what the failures themselves asked for
+    s.get("/x"), s.get("/x"), s.get("/x"), s.get("/x")
+    before = [len(data(o)) for o in peers]
+    assert s.get("/x").header("X-Fairlead-Error") == "no_live_upstream"
+    test_connection(s, "pool")
+    assert s.get("/x").status == 502, "a trial, at once"
+    assert sum(len(data(o)) for o in peers) == sum(before) + 1
+
+
+def test_a_connect_proves_no_answer(sidecar, origins):
+    peers = origins(2)
+    s, tripped = all_quarantined(sidecar, peers, {"type": "tcp", "interval": "200ms"}, "2s")
+    statuses = paced(20, 1.6, lambda i: s.get("/x").status)
+    assert set(statuses) == {503}
+    assert [len(data(o)) for o in peers] == [1, 1]
+    test_connection(s, "pool")
+    assert s.get("/x").status == 503
+
+
+def test_green_probe_opens_nothing_while_another_serves(sidecar, origins):
+    a, b = origins(2)
+    a.rules("path=/health", "rst_request=0")
+    s = sidecar(http(a, b, max_fails=1, fail_timeout="5s", probe={"interval": "100ms"}))
+    meet(s, a, target="/x")
+    assert {s.get("/x").origin for _ in range(20)} == {"b"}
+    time.sleep(1)
+    assert len(data(a)) == 1
+    test_connection(s, "pool")
+    assert {s.get("/x").origin for _ in range(10)} == {"b"}
+
+
+# -- signatures -------------------------------------------------------------------------------------------------------
+
+
+def test_signed_probe_is_verified(sidecar, store, keys):
+    st = store()
+    s = sidecar(s3(st.address, probe={"interval": "200ms", "host": "minio.storage.svc:9000", **keys()}))
+    v = judged(s)
+    assert (v["status"], v["note"]) == ("healthy", "")
+    wait_until("more probes", lambda: len(st.asked) >= 4)
+    assert {(a.method, a.target, a.field("host"), a.connection) for a in st.asked} == \
+        {("HEAD", "/releases", "minio.storage.svc:9000", 1)}, "one connection; ListBuckets is not needed"
+
+
+def test_wrong_secret_blocks_until_it_is_put_right(sidecar, store, keys):
+    st = store()
+    s = sidecar(s3(st.address, probe={"interval": "400ms", **keys(secret="wrong" + SECRET)}))
+    v = judged(s)
+    cause = f"credentials rejected (status=403 code=SignatureDoesNotMatch key={MASKED})"
+    assert (v["status"], v["cause"]) == ("auth-rejected", cause)
+    response, line = s.traced("GET", "/releases/x")
+    assert response.status == 503 and response.header("X-Fairlead-Cause") == cause and line["upstream_addr"] == "-"
+    keys()
+    verdict_becomes(s, "healthy", timeout=4)
+    assert s.wait_event("backend recovered")["backend"] == "minio"
+    for secret in (SECRET, "wrong" + SECRET):
+        assert secret not in s.err.text() and secret not in str(s.admin("/_/api/admin/backends"))
+
+
+def test_unknown_key(sidecar, store, keys):
+    st = store(keys={"AKIAOTHER": SECRET})
+    s = sidecar(s3(st.address, probe=keys()))
+    v = judged(s)
+    assert v["cause"] == f"credentials rejected (status=403 code=InvalidAccessKeyId key={MASKED})"
+    assert KEY not in s.err.text(), "masked everywhere"
+
+
+def test_scoped_key(sidecar, store, keys):
+    st = store(buckets=(), lists=False)
+    st.verify, verify = (lambda rq: verify(rq) or ((403, "AccessDenied", "") if rq.method == "HEAD" else None)), st.verify
+    s = sidecar(s3(st.address, probe=keys()))
+    v = judged(s)
+    assert (v["status"], v["note"]) == ("healthy", DENIED)
+
+
+def test_absent_bucket(sidecar, store, keys):
+    s = sidecar(s3(store(buckets=()).address, probe=keys()))
+    v = judged(s)
+    assert (v["status"], v["note"]) == ("healthy", "bucket releases is absent")
+
+
+@pytest.mark.parametrize("ahead, words", [(1200, "ahead of"), (-3600, "behind")])
+def test_clock_skew(sidecar, store, keys, ahead, words):
+    st = store(ahead=ahead)
+    s = sidecar(s3(st.address, probe=keys()))
+    v = judged(s)
+    assert (v["status"], v["code"]) == ("erroring", "clock_skew")
+    assert v["cause"] == "the clock differs by more than the store allows"
+    seconds = re.fullmatch(rf"the store's clock is (\d+) s {words} ours", v["note"])
+    assert seconds and abs(int(seconds[1]) - abs(ahead)) <= 2, v["note"]
+    assert s.admin("/_/ready")["backends"] == {"minio": "erroring"}
+    assert s.wait_event("backend unhealthy")["level"] == "warn"
+
+
+def test_wrong_region(sidecar, store, keys):
+    st = store(region="garage")
+    s = sidecar(s3(st.address, probe=keys()))
+    v = judged(s)
+    assert (v["status"], v["cause"]) == ("erroring", "wrong region or endpoint (status=400 expected=garage)")
+    s.write_config({**s.config, **s3(st.address, probe={"region": "garage", **keys()})})
+    s.signal(1)
+    verdict_becomes(s, "healthy")
+
+
+def test_keys_that_cannot_be_read(sidecar, store, keys):
+    """Shown, and nobody is kept out; signed as soon as they are there."""
+    st = store()
+    names = keys()
+    os.unlink(names["secret_key_file"])
+    s = sidecar(s3(st.address, probe={"interval": "300ms", **names}))
+    v = judged(s)
+    assert (v["status"], v["code"]) == ("erroring", "probe_keys")
+    assert v["cause"] == "the keys of the probe cannot be used (secret_key_file: No such file or directory)"
+    assert {a.field("authorization") for a in st.asked} == {None}
+    keys()
+    verdict_becomes(s, "healthy")
+    assert st.asked[-1].field("authorization")
+
+
+# -- the boot gate ----------------------------------------------------------------------------------------------------
+
+
+def boot(mode, *backends):
+    """One bucket per backend (name, peer, probe)."""
+    return {"boot_probe": mode,
+            "backends": {n: backend(p, protocol="s3", probe={"type": "s3", "timeout": "1s", "interval": "10s", **q})
+                         for n, p, q in backends},
+            "routes": {n: {"backend": n} for n, _, _ in backends}}
+
+
+def test_boot_enforce_exits_when_all_fail(sidecar, store, keys, dead):
+    wrong = keys(secret="wrong")
+    s = sidecar(boot("enforce", ("one", dead(), {}), ("two", store().address, wrong)), wait=False, expected_exit=1)
+    assert s.wait(10) == 1
+    failing = {e["backend"]: e["status"] for e in s.events("backend unhealthy", level="error")}
+    assert failing == {"one": "unreachable", "two": "auth-rejected"}
+    assert len(s.events("every backend is down at boot")) == 1
+
+
+def test_boot_enforce_runs_degraded_when_one_answers(sidecar, store, keys, dead):
+    st = store(buckets=("two",))
+    s = sidecar(boot("enforce", ("one", dead(), {}), ("two", st.address, keys())))
+    ready = wait_until("both verdicts", lambda: next(
+        (r for r in [s.admin("/_/ready")] if "unknown" not in r["backends"].values()), None))
+    assert ready["backends"] == {"one": "unreachable", "two": "healthy"} and ready["status"] == "degraded"
+    time.sleep(0.5)
+    assert len(s.events("backend unhealthy", level="error")) == 1 and s.running
+
+
+def test_boot_erroring_is_no_failure(sidecar, origin, dead):
+    o = origin("a", "status=503 code=SlowDown")
+    s = sidecar(boot("enforce", ("one", dead(), {}), ("two", o.address, {})))
+    wait_until("both verdicts", lambda: s.admin("/_/ready")["backends"] == {"one": "unreachable", "two": "erroring"})
+    time.sleep(0.5)
+    assert s.running
+
+
+def test_boot_warn_runs(sidecar, dead):
+    s = sidecar(boot("warn", ("one", dead(), {})))
+    verdict_becomes(s, "unreachable", "one")
+    s.wait_event("every backend is down at boot")
+    assert s.running and s.get("/one/x").status == 503
+
+
+def test_boot_off_lets_the_first_request_decide(sidecar, origin):
+    o = origin("a", "rst_request=0")
+    s = sidecar(boot("off", ("one", o.address, {})))
+    time.sleep(0.7)
+    assert o.accepted == 0, "no probe at boot"
+    assert s.backend("one")["verdict"]["status"] == "unknown"
+    assert s.get("/one/x").header("X-Fairlead-Error") == "upstream_failed"
+    verdict_becomes(s, "unreachable", "one")
+
+
+# -- a deadline that passed, and a probe that is answered -------------------------------------------------------------
+
+
+def test_deadline_with_a_probe_that_answers_is_named(sidecar, origin):
+    o = origin("a", "path=/releases/slow hang")
+    s = sidecar(s3(o, probe={"interval": "1h"}, route={"deadline": "500ms"}))
+    assert judged(s)["status"] == "healthy"
+    rid = next_id()
+    response = s.get("/releases/slow%2Fone?X-Amz-Signature=0123", headers=[("x-request-id", rid)])
+    assert response.status == 503 and response.header("X-Fairlead-Error") == "deadline"
+    event = s.wait_event("backend request failed, probe answered")
+    assert event["level"] == "warn" and event["request_id"] == rid
+    assert (event["backend"], event["peer"], event["operation"], event["bucket"], event["key"], event["method"]) == \
+        ("minio", o.address, "GetObject", "releases", "slow%2Fone", "GET")
+    assert 0.45 <= event["total_secs"] <= 1.5 and "0123" not in str(event)
+    assert s.get("/releases/x").status == 200, "the bucket stays open"
+    assert len(s.events("backend request failed, probe answered")) == 1
+
+
+def test_deadline_with_a_probe_that_fails_blocks_and_names_nobody(sidecar, origin):
+    o = origin("a")
+    s = sidecar(s3(o, probe={"interval": "1h", "timeout": "300ms"}, route={"deadline": "500ms"}))
+    assert judged(s)["status"] == "healthy"
+    o.rules("hang")
+    assert s.get("/releases/slow").status == 503
+    verdict_becomes(s, "unreachable")
+    assert s.events("backend request failed, probe answered") == []
+
+
+def test_other_failures_are_not_named(sidecar, origin):
+    o = origin("a", "path=/releases/x rst_request=0")
+    s = sidecar(s3(o, probe={"interval": "1h"}))
+    assert judged(s)["status"] == "healthy"
+    o.forget()
+    assert s.get("/releases/x").status == 503
+    wait_until("the probe", lambda: o.ledger(method="HEAD"))
+    time.sleep(0.2)
+    assert s.events("backend request failed, probe answered") == []
+
+
+def test_many_deadlines_one_line(sidecar, origin):
+    o = origin("a", "path=/releases/slow hang")
+    s = sidecar(s3(o, probe={"interval": "1h"}, route={"deadline": "500ms"}))
+    assert judged(s)["status"] == "healthy"
+    assert set(parallel(30, lambda i: s.get(f"/releases/slow/{i}").status)) == {503}
+    s.wait_event("backend request failed, probe answered")
+    time.sleep(1.5)
+    assert 1 <= len(s.events("backend request failed, probe answered")) <= 2, "one probe, one line; a straggler at most"

@@ -17,6 +17,19 @@ static void with_errno(struct fl_cause *ret, const char *code, const char *befor
     }
 }
 
+static void tls_cause(int os_errno, const char *address, struct fl_cause *ret)
+{
+    if (os_errno == EPROTONOSUPPORT) {
+        fl_cause_set(ret, "tls_unavailable",
+                     "backend wants TLS, which this version does not speak yet; nothing was sent "
+                     "to %s",
+                     address);
+        return;
+    }
+    with_errno(ret, fl_tls_fault_is(os_errno) ? fl_tls_fault_code(os_errno) : "tls_failure",
+               "TLS handshake with ", address, " failed", os_errno);
+}
+
 static void status_cause(int status, const char *address, struct fl_cause *ret)
 {
     char code[] = "http_000";
@@ -61,15 +74,7 @@ void fl_fault_cause(enum fl_outcome o, int status, int os_errno, const char *add
         fl_cause_set(ret, "connect_timeout", "connect to %s timed out", address);
         return;
     case FL_OUTCOME_TLS_FAILED:
-        if (os_errno == EPROTONOSUPPORT) {
-            fl_cause_set(ret, "tls_unavailable",
-                         "backend wants TLS, which this version does not speak yet; nothing was "
-                         "sent to %s",
-                         address);
-            return;
-        }
-        with_errno(ret, fl_tls_fault_is(os_errno) ? fl_tls_fault_code(os_errno) : "tls_failure",
-                   "TLS handshake with ", address, " failed", os_errno);
+        tls_cause(os_errno, address, ret);
         return;
     case FL_OUTCOME_SEND_TIMEOUT:
         fl_cause_set(ret, "send_timeout", "sending the request to %s timed out", address);

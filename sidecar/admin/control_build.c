@@ -6,7 +6,7 @@
 
 /* Peers as the data plane sees them: literal addresses only. */
 struct expansion {
-    struct fl_control *c;
+    struct fl_names *names;
     struct fl_arena *arena;
     struct fl_peer_conf *peers;
     uint32_t count, cap;
@@ -51,7 +51,7 @@ static void push_name(struct expansion *x, const struct fl_peer_conf *peer, stru
                       uint16_t port)
 {
     struct fl_name_answer a = {0};
-    if (!fl_names_want(x->c->names, host, port, &a) || a.count == 0) {
+    if (!fl_names_want(x->names, host, port, &a) || a.count == 0) {
         push_peer(x, peer);
         return;
     }
@@ -123,9 +123,10 @@ static void push_service(struct expansion *x, const struct fl_backend_conf *b)
     }
 }
 
-static bool expand(struct fl_control *c, struct fl_config *config, struct fl_backend_conf *b)
+bool fl_control_expand(const struct fl_control *c, struct fl_names *names, struct fl_config *config,
+                       struct fl_backend_conf *b)
 {
-    struct expansion x = {.c = c, .arena = &config->arena};
+    struct expansion x = {.names = names, .arena = &config->arena};
     for (uint32_t i = 0; i < b->peer_count; i++) {
         struct fl_span host;
         uint16_t port;
@@ -247,7 +248,7 @@ struct fl_snapshot *fl_control_build(struct fl_control *c, struct fl_findings *f
     bool fits = true;
     fl_names_begin(c->names);
     for (uint32_t i = 0; fits && i < config->backend_count; i++) {
-        fits = expand(c, config, &config->backends[i]);
+        fits = fl_control_expand(c, c->names, config, &config->backends[i]);
     }
     fl_names_end(c->names);
     struct fl_snapshot *s = NULL;
@@ -267,21 +268,20 @@ struct fl_snapshot *fl_control_build(struct fl_control *c, struct fl_findings *f
 
 /* ---- names that give no address ---- */
 
-void fl_control_backend_verdict(const struct fl_control *c, const struct fl_snap_backend *b,
-                                struct fl_verdict *ret)
+bool fl_control_unresolved(const struct fl_names *names, const struct fl_backend_conf *b,
+                           struct fl_verdict *ret)
 {
-    *ret = b->verdict;
     struct fl_cause cause = {.code = ""};
-    for (uint32_t i = 0; b->peer_count == 0 && i < b->conf->peer_count; i++) {
-        const char *address = b->conf->peers[i].address;
+    for (uint32_t i = 0; i < b->peer_count; i++) {
+        const char *address = b->peers[i].address;
         struct fl_span host;
         uint16_t port = 0;
         struct fl_name_answer a = {0};
         /* a Service that waits for its first push is unknown, not unreachable */
-        bool name = b->conf->peers[i].owner == FL_OWNER_FILE && !is_literal(address) &&
+        bool name = b->peers[i].owner == FL_OWNER_FILE && !is_literal(address) &&
                     split_name(address, &host, &port);
-        if (!name || !fl_names_look(c->names, host, port, &a) || !a.asked) {
-            return; /* nothing is known of this one yet */
+        if (!name || !fl_names_look(names, host, port, &a) || !a.asked) {
+            return false; /* nothing is known of this one yet */
         }
         if (cause.code[0] == '\0') {
             fl_cause_set(&cause, "dns_failure", "no address for %s (%s)", address,
@@ -293,5 +293,15 @@ void fl_control_backend_verdict(const struct fl_control *c, const struct fl_snap
                                    .source = FL_VERDICT_OWN,
                                    .cause = cause,
                                    .step = "dns"};
+    }
+    return cause.code[0] != '\0';
+}
+
+void fl_control_backend_verdict(const struct fl_control *c, const struct fl_snap_backend *b,
+                                struct fl_verdict *ret)
+{
+    *ret = b->verdict;
+    if (b->peer_count == 0) {
+        (void)fl_control_unresolved(c->names, b->conf, ret);
     }
 }

@@ -86,6 +86,13 @@ struct fl_config *fl_control_effective(struct fl_control *c, const struct fl_con
                                        const struct fl_state *pushed, struct fl_findings *f);
 /* Builds from what is in force now; NULL as above. */
 struct fl_snapshot *fl_control_build(struct fl_control *c, struct fl_findings *f);
+/* Names and Services of b become addresses, as far as names knows them; what it does not know is
+ * asked for. The peers are then in config's arena. False: no memory. */
+bool fl_control_expand(const struct fl_control *c, struct fl_names *names, struct fl_config *config,
+                       struct fl_backend_conf *b);
+/* Is b, expanded, nothing but names that give no address? Then that is its verdict. */
+bool fl_control_unresolved(const struct fl_names *names, const struct fl_backend_conf *b,
+                           struct fl_verdict *ret);
 /* Own and pushed evidence of one peer to what the data plane is told. False: no such watch. */
 bool fl_control_merge(const struct fl_control *c, const struct fl_backend_conf *b,
                       const char *address, struct fl_merged *ret);

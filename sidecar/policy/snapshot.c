@@ -27,6 +27,8 @@ static bool build_peer(struct build *b, struct fl_snap_backend *be, const struct
     if (!peer) {
         return false;
     }
+    const struct fl_tls_conf *tls = &be->conf->tls;
+    const char *found_by = conf->host_name ? conf->host_name : "";
     struct fl_snap_peer *p = &be->peers[be->peer_count++];
     *p = (struct fl_snap_peer){
         .peer = peer,
@@ -34,6 +36,7 @@ static bool build_peer(struct build *b, struct fl_snap_backend *be, const struct
         .health = {.max_fails = conf->max_fails,
                    .fail_timeout_ms = conf->fail_timeout_ms,
                    .quarantine_max = be->conf->quarantine_max},
+        .tls_name = tls->on && tls->server_name[0] ? tls->server_name : found_by,
     };
     if (!b->verdicts || !b->verdicts(b->arg, be->conf, conf->address, &p->verdict, &p->gated)) {
         p->verdict = (struct fl_verdict){.status = FL_VERDICT_UNKNOWN};
@@ -286,6 +289,9 @@ struct fl_snapshot *fl_snapshot_free(struct fl_registry *r, struct fl_snapshot *
             fl_registry_drop_peer(r, s->backends[i].peers[j].peer);
         }
         fl_registry_drop_backend(r, s->backends[i].tally);
+        if (s->backends[i].tls) {
+            s->give_tls(s->backends[i].tls);
+        }
     }
     if (s->no_route) {
         fl_registry_drop_route(r, s->no_route);

@@ -16,12 +16,16 @@
 #include "sidecar/policy/retry_budget.h"
 #include "sidecar/policy/tally.h"
 
+struct fl_tls_terms; /* common/tls's; nothing here looks into it */
+
 struct fl_snap_peer {
     struct fl_peer *peer;
     const struct fl_peer_conf *conf;
     struct fl_health_policy health;
     struct fl_verdict verdict; /* merged: own evidence first (verdict_merge.h) */
     bool gated;                /* the verdict takes this peer out */
+    const char *tls_name; /* sent and verified: tls.server_name, else the name that the address was
+                             found by; "" = the address */
 };
 
 /* Mutable per backend and thread; lives as long as the backend's name does (registry). */
@@ -42,6 +46,9 @@ struct fl_snap_backend {
     struct fl_backend_tally *tally;
     struct fl_backend_lane *lanes; /* [thread] */
     struct fl_retry_budget_conf budget;
+    /* Set by whoever builds, before publishing, together with give_tls of the snapshot; held until
+     * it is freed. NULL: no TLS, or none to be had (conf->tls.on): then nothing is sent. */
+    struct fl_tls_terms *tls;
     struct fl_verdict verdict; /* derived */
     char peers_down[16];       /* "2/3", "" when none */
     bool gated;                /* the derived verdict blocks */
@@ -92,6 +99,7 @@ struct fl_snapshot {
     struct fl_route_tally *no_route;     /* where requests without a route are counted */
     bool any_s3; /* an s3 backend is configured: form of answers without a backend */
     struct fl_arena arena;
+    void (*give_tls)(struct fl_tls_terms *t); /* ends the hold of a backend's terms */
     struct fl_snapshot *next_old; /* the engine's list of those that wait to be reclaimed */
     struct fl_snap_hold holds[FL_THREADS_MAX];
 };

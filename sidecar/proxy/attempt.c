@@ -7,6 +7,8 @@
 #include "common/http1/head_write.h"
 #include "common/http1/headers.h"
 #include "common/io/sock.h"
+#include "common/model/tls_fault.h"
+#include "common/tls/tls_terms.h"
 #include "sidecar/proxy/exchange.h"
 #include "sidecar/proxy/relay.h"
 #include "sidecar/proxy/upstream.h"
@@ -114,10 +116,16 @@ static enum fl_attempt_step connect_failed(struct fl_exchange *x, int err)
 
 /* A kept connection where the request could be repeated should it prove stale, or one that was used
  * a moment ago. */
-static struct fl_upstream *take_kept(struct fl_exchange *x, struct fl_peer *peer)
+static struct fl_upstream *take_kept(struct fl_exchange *x, struct fl_peer *peer, uint64_t proof)
 {
     bool any_age = fl_retry_may_ride_idle(x->policy->conf, x->operation.class, x->body.kept);
-    return fl_upstream_take(x->worker, peer, x, any_age ? INT64_MAX : FRESH_ENOUGH_MS);
+    return fl_upstream_take(x->worker, peer, x, proof, any_age ? INT64_MAX : FRESH_ENOUGH_MS);
+}
+
+static uint64_t proof_of(const struct fl_exchange *x, const struct fl_pick *pick)
+{
+    const struct fl_snap_backend *b = x->backend;
+    return b->tls != NULL ? fl_tls_terms_proof(b->tls, b->peers[pick->index].tls_name) : 0;
 }
 
 static void begin_record(struct fl_exchange *x, struct fl_peer *peer)
@@ -148,14 +156,15 @@ enum fl_attempt_step fl_attempt_begin(struct fl_exchange *x, const struct fl_pic
     x->expect_pending =
         x->own_expect || (x->expect_pending && x->body.body_bytes == 0 && !x->continue_sent);
     x->expect_until_ms = 0;
-    if (x->backend->conf->tls.on) { /* never in clear to a backend that wants TLS */
-        return fl_attempt_fail(x, FL_OUTCOME_TLS_FAILED, EPROTONOSUPPORT);
+    if (x->backend->conf->tls.on && x->backend->tls == NULL) { /* never in clear instead */
+        return fl_attempt_fail(x, FL_OUTCOME_TLS_FAILED, FL_TLS_UNAVAILABLE);
     }
-    a->up = same_peer ? NULL : take_kept(x, peer);
+    uint64_t proof = proof_of(x, pick);
+    a->up = same_peer ? NULL : take_kept(x, peer, proof);
     a->reused = a->up != NULL;
     a->phase = a->reused ? FL_ATTEMPT_EXCHANGING : FL_ATTEMPT_CONNECTING;
     if (!a->reused) {
-        int rc = fl_upstream_dial(w, peer, x, (int)x->policy->conf->send_timeout_ms, &a->up);
+        int rc = fl_upstream_dial(w, peer, x, proof, (int)x->policy->conf->send_timeout_ms, &a->up);
         if (rc != 0) {
             return connect_failed(x, -rc);
         }
@@ -179,10 +188,35 @@ enum fl_sent fl_attempt_sent(const struct fl_exchange *x)
     return a->fully_sent ? FL_SENT_FULLY : FL_SENT_PARTLY;
 }
 
-static enum fl_attempt_step connecting(struct fl_exchange *x)
+/* GOT_HEAD: go on. */
+static enum fl_attempt_step shake_hands(struct fl_exchange *x)
 {
     struct fl_attempt *a = &x->attempt;
-    struct fl_upstream *up = a->up;
+    const struct fl_snap_backend *b = x->backend;
+    int rc = fl_handshake_step(a->up, b->tls, b->peers[a->pick.index].tls_name);
+    if (rc == 0) {
+        return FL_ATTEMPT_GOT_HEAD;
+    }
+    if (rc == -EAGAIN) {
+        return FL_ATTEMPT_WAIT;
+    }
+    return fl_attempt_fail(
+        x, fl_errno_is_local(-rc) ? FL_OUTCOME_LOCAL_RESOURCE : FL_OUTCOME_TLS_FAILED, -rc);
+}
+
+enum fl_attempt_step fl_attempt_connect_timeout(struct fl_exchange *x)
+{
+    const struct fl_upstream *up = x->attempt.up;
+    if (!up->connected) {
+        return fl_attempt_fail(x, FL_OUTCOME_CONNECT_TIMEOUT, 0);
+    }
+    return fl_handshake_waits(up) ? fl_attempt_fail(x, FL_OUTCOME_LOCAL_RESOURCE, EBUSY)
+                                  : fl_attempt_fail(x, FL_OUTCOME_TLS_FAILED, FL_TLS_TIMEOUT);
+}
+
+static enum fl_attempt_step dialling(struct fl_exchange *x)
+{
+    struct fl_upstream *up = x->attempt.up;
     if (up->failed) {
         int err = -fl_sock_error(up->io.fd);
         bool was_open =
@@ -194,11 +228,25 @@ static enum fl_attempt_step connecting(struct fl_exchange *x)
         return FL_ATTEMPT_WAIT;
     }
     up->connected = true;
+    return FL_ATTEMPT_GOT_HEAD;
+}
+
+/* The connect, and the handshake of a backend that wants TLS. */
+static enum fl_attempt_step connecting(struct fl_exchange *x)
+{
+    struct fl_attempt *a = &x->attempt;
+    enum fl_attempt_step step = a->up->connected ? FL_ATTEMPT_GOT_HEAD : dialling(x);
+    if (step == FL_ATTEMPT_GOT_HEAD && x->backend->tls != NULL) {
+        step = shake_hands(x);
+    }
+    if (step != FL_ATTEMPT_GOT_HEAD) {
+        return step;
+    }
     a->connected_us = fl_reactor_now_us(x->worker->reactor);
     a->sent_progress_ms = fl_worker_now_ms(x->worker);
     record_of(x)->connect_us = a->connected_us - a->began_us;
     a->phase = FL_ATTEMPT_EXCHANGING;
-    return FL_ATTEMPT_GOT_HEAD; /* go on */
+    return FL_ATTEMPT_GOT_HEAD;
 }
 
 /* Behind our own Expect the body waits here; behind the client's it has not come yet. */
@@ -216,9 +264,8 @@ bool fl_attempt_send(struct fl_exchange *x)
         int n = (int)(a->out.count - a->out.at);
         memcpy(iov, a->out.iov + a->out.at, (size_t)n * sizeof iov[0]);
         n += has_body_to_send(x) ? fl_replay_iov(x, iov + n, BODY_SLICES) : 0;
-        ssize_t sent = fl_sock_sendv(a->up->io.fd, iov, n, false);
+        ssize_t sent = fl_upstream_sendv(a->up, iov, n);
         if (sent == -EAGAIN) {
-            a->up->writable = false;
             break;
         }
         if (sent < 0) {
@@ -226,18 +273,11 @@ bool fl_attempt_send(struct fl_exchange *x)
             a->os_errno = (int)-sent;
             return false;
         }
-        size_t asked = 0;
-        for (int i = 0; i < n; i++) {
-            asked += iov[i].iov_len;
-        }
         a->sent_bytes += (uint64_t)sent;
         a->sent_progress_ms = fl_worker_now_ms(x->worker);
         size_t of_head = (size_t)sent < a->out.left ? (size_t)sent : a->out.left;
         fl_gather_advance(&a->out, of_head);
         fl_replay_sent(x, (size_t)sent - of_head);
-        if ((size_t)sent < asked) {
-            a->up->writable = false;
-        }
     }
     if (x->expect_pending && a->out.left == 0 && x->expect_until_ms == 0) {
         x->expect_until_ms = fl_worker_now_ms(x->worker) + EXPECT_MS;
@@ -292,6 +332,10 @@ static enum fl_attempt_step ended_early(struct fl_exchange *x, int err)
     int64_t age_ms = fl_worker_now_ms(x->worker) - a->began_ms;
     if (a->reused && silent && age_ms < STALE_WITHIN_MS) {
         return fl_attempt_fail(x, FL_OUTCOME_STALE_REUSE, err);
+    }
+    if (!a->reused && silent && fl_tls_fault_is_refusal(err)) {
+        a->sent_bytes = 0; /* TLS 1.3: our certificate was judged after we had begun to send */
+        return fl_attempt_fail(x, FL_OUTCOME_TLS_FAILED, err);
     }
     return fl_attempt_fail(x, FL_OUTCOME_PREMATURE_CLOSE, err);
 }
@@ -415,9 +459,8 @@ static enum fl_attempt_step receive(struct fl_exchange *x)
             return FL_ATTEMPT_WAIT;
         }
         size_t room = fl_buffer_room(a->in);
-        ssize_t n = fl_sock_recv(a->up->io.fd, a->in->bytes + a->in->end, room);
+        ssize_t n = fl_upstream_recv(a->up, a->in->bytes + a->in->end, room);
         if (n == -EAGAIN) {
-            a->up->readable = false;
             break;
         }
         if (n <= 0) {
@@ -425,9 +468,6 @@ static enum fl_attempt_step receive(struct fl_exchange *x)
         }
         a->in->end += (uint32_t)n;
         a->received_ms = fl_worker_now_ms(x->worker);
-        if ((size_t)n < room && !a->up->hup) {
-            a->up->readable = false;
-        }
         enum fl_attempt_step step = parse(x);
         if (step != FL_ATTEMPT_WAIT) {
             return step;
@@ -488,10 +528,7 @@ enum fl_attempt_step fl_attempt_peek(struct fl_exchange *x)
     while (a->up->readable && !ended && fl_buffer_len(a->in) - head < PEEK_BYTES &&
            fl_buffer_room(a->in) > 0) {
         size_t room = fl_buffer_room(a->in);
-        ssize_t n = fl_sock_recv(a->up->io.fd, a->in->bytes + a->in->end, room);
-        if (n == -EAGAIN || (n > 0 && (size_t)n < room && !a->up->hup)) {
-            a->up->readable = false;
-        }
+        ssize_t n = fl_upstream_recv(a->up, a->in->bytes + a->in->end, room);
         ended = n <= 0 && n != -EAGAIN; /* relay finds it again: the socket stays readable */
         a->in->end += n > 0 ? (uint32_t)n : 0;
     }

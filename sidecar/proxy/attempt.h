@@ -18,7 +18,7 @@ struct fl_buffer;
 
 enum fl_attempt_phase {
     FL_ATTEMPT_IDLE,
-    FL_ATTEMPT_CONNECTING,
+    FL_ATTEMPT_CONNECTING, /* the handshake of TLS included */
     FL_ATTEMPT_EXCHANGING, /* sending and awaiting; both directions may move */
     FL_ATTEMPT_PEEKING,    /* a 503 has come: its first body bytes say whether it throttles */
     FL_ATTEMPT_HEADED,     /* the final head is parsed (exchange.response) */
@@ -56,6 +56,8 @@ enum fl_attempt_step fl_attempt_begin(struct fl_exchange *x, const struct fl_pic
                                       bool same_peer);
 /* Moves both directions as far as they go. */
 enum fl_attempt_step fl_attempt_run(struct fl_exchange *x);
+/* connect_timeout has passed: FL_ATTEMPT_FAILED, by what it was waiting for. */
+enum fl_attempt_step fl_attempt_connect_timeout(struct fl_exchange *x);
 /* Ends with this outcome (a timeout, a client abort): FL_ATTEMPT_FAILED. */
 enum fl_attempt_step fl_attempt_fail(struct fl_exchange *x, enum fl_outcome o, int os_errno);
 /* Reads the body from the client and sends it, as far as both go; also while the response already

@@ -14,6 +14,9 @@
 #include "sidecar/proxy/relay.h"
 #include "sidecar/proxy/worker.h"
 
+/* Between the tries of a held exchange: the pause doubles up to the second figure. */
+enum { HOLD_PAUSE_MS = 50, HOLD_PAUSE_MAX_MS = 200 };
+
 struct fl_exchange *fl_exchange_take(struct fl_worker *w)
 {
     struct fl_exchange *x = w->free_exchanges;
@@ -45,23 +48,53 @@ static uint32_t queued_for(const struct fl_exchange *x)
     return n;
 }
 
-/* Waits for a free place (wait_ms = queue.timeout) or for somebody usable (queue.hold). False: no
- * room in the queue. */
-static bool enqueue(struct fl_exchange *x, bool holding, int64_t wait_ms)
+/* Waits for a free place until queue.timeout, or for somebody usable until queue.hold has passed.
+ * False: no room in the queue, or no such waiting. */
+static bool enqueue(struct fl_exchange *x, bool holding, int64_t until_ms)
 {
     struct fl_worker *w = x->worker;
     unsigned threads = x->snapshot->threads;
     uint32_t size = (x->backend->conf->queue.size + threads - 1) / threads;
-    if (wait_ms == 0 || queued_for(x) >= size) {
+    if (until_ms <= fl_worker_now_ms(w) || queued_for(x) >= size) {
         return false;
     }
-    if (x->queued_until_ms == 0 || x->holding != holding) {
-        x->queued_until_ms = fl_worker_now_ms(w) + wait_ms;
-    }
+    x->queued_until_ms = until_ms;
     x->holding = holding;
     fl_list_append(&w->queue, &x->queued);
     fl_worker_count(&w->queued, 1);
     fl_timer_set(w->reactor, &w->queue_timer, fl_worker_now_ms(w) + 5);
+    return true;
+}
+
+static bool wait_for_place(struct fl_exchange *x)
+{
+    int64_t now_ms = fl_worker_now_ms(x->worker);
+    bool waits_already = x->queued_until_ms != 0 && !x->holding;
+    return enqueue(x, false,
+                   waits_already ? x->queued_until_ms
+                                 : now_ms + x->backend->conf->queue.timeout_ms);
+}
+
+bool fl_exchange_hold(struct fl_exchange *x)
+{
+    int64_t now_ms = fl_worker_now_ms(x->worker);
+    if (x->backend->conf->queue.hold_ms == 0) {
+        return false;
+    }
+    if (x->hold_until_ms == 0) {
+        x->hold_until_ms = now_ms + x->backend->conf->queue.hold_ms;
+    }
+    if (!enqueue(x, true, x->hold_until_ms)) {
+        return false;
+    }
+    if (x->tries > x->tries_forgiven) { /* whoever broke may be back: a fresh start, but no hurry */
+        x->tries_forgiven = x->tries;
+        x->first_try_ms = 0;
+        memset(x->tried, 0, sizeof x->tried);
+        x->pause_ms = x->pause_ms == 0 ? HOLD_PAUSE_MS : x->pause_ms * 2;
+        x->pause_ms = x->pause_ms < HOLD_PAUSE_MAX_MS ? x->pause_ms : HOLD_PAUSE_MAX_MS;
+        x->look_at_ms = now_ms + x->pause_ms;
+    }
     return true;
 }
 
@@ -105,7 +138,7 @@ static enum fl_x_state pick(struct fl_exchange *x)
         x->queued_until_ms = 0;
         return after(fl_attempt_begin(x, &p, false));
     case FL_PICK_FULL:
-        if (enqueue(x, false, x->backend->conf->queue.timeout_ms)) {
+        if (wait_for_place(x)) {
             return FL_X_QUEUED;
         }
         x->class = "overload";
@@ -117,7 +150,7 @@ static enum fl_x_state pick(struct fl_exchange *x)
     case FL_PICK_GATED:
         break;
     }
-    if (enqueue(x, true, x->backend->conf->queue.hold_ms)) {
+    if (fl_exchange_hold(x)) {
         return FL_X_QUEUED;
     }
     return nobody(x, &p);
@@ -139,6 +172,9 @@ static enum fl_x_state queued(struct fl_exchange *x)
         return FL_X_QUEUED;
     }
     x->looked = false;
+    if (!late && fl_worker_now_ms(x->worker) < x->look_at_ms) {
+        return FL_X_QUEUED;
+    }
     fl_exchange_rebase(x);
     struct fl_ask ask;
     fl_judge_ask(x, &ask);
@@ -247,7 +283,8 @@ static enum fl_x_state (*const step[])(struct fl_exchange *x) = {
 static void enter(struct fl_exchange *x, enum fl_x_state next)
 {
     bool forward = next > x->state;
-    bool retry = next == FL_X_PICK || (x->state == FL_X_JUDGE && next == FL_X_TRY);
+    bool retry = next == FL_X_PICK ||
+                 (x->state == FL_X_JUDGE && (next == FL_X_TRY || next == FL_X_QUEUED));
     FL_MUST(forward || retry);
     x->state = next;
 }
@@ -366,11 +403,16 @@ void fl_exchange_refuse(struct fl_exchange *x, struct fl_client *c, enum fl_answ
 
 /* ---- deadlines ---- */
 
+static void try_failed(struct fl_exchange *x)
+{
+    x->attempt.phase = FL_ATTEMPT_EXCHANGING;
+    enter(x, FL_X_JUDGE);
+}
+
 static void fail_try(struct fl_exchange *x, enum fl_outcome o)
 {
     (void)fl_attempt_fail(x, o, 0);
-    x->attempt.phase = FL_ATTEMPT_EXCHANGING;
-    enter(x, FL_X_JUDGE);
+    try_failed(x);
 }
 
 /* Cut by the deadline: a write's first try is the peer's fault, the rest is neutral. */
@@ -410,7 +452,8 @@ static void ran_out(struct fl_exchange *x, enum fl_due_what what)
 {
     switch (what) {
     case FL_DUE_CONNECT:
-        fail_try(x, FL_OUTCOME_CONNECT_TIMEOUT);
+        (void)fl_attempt_connect_timeout(x);
+        try_failed(x);
         break;
     case FL_DUE_SEND:
         fail_try(x, FL_OUTCOME_SEND_TIMEOUT);

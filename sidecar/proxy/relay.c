@@ -370,17 +370,13 @@ static enum fl_relay_step read_more(struct fl_exchange *x)
         return FL_RELAY_TRUNCATED; /* a trailer line longer than the buffer */
     }
     size_t room = fl_buffer_read_size(a->in);
-    ssize_t n = fl_sock_recv(a->up->io.fd, a->in->bytes + a->in->end, room);
+    ssize_t n = fl_upstream_recv(a->up, a->in->bytes + a->in->end, room);
     if (n == -EAGAIN) {
-        a->up->readable = false;
         r->tail_len = a->in->end;
         return FL_RELAY_WAIT;
     }
     if (n <= 0) {
         return upstream_ended(x, n);
-    }
-    if ((size_t)n < room && !a->up->hup) {
-        a->up->readable = false;
     }
     a->in->end += (uint32_t)n;
     r->upstream_progress_ms = fl_worker_now_ms(x->worker);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "common/io/sock.h"
+#include "common/tls/tls.h"
 #include "sidecar/proxy/exchange.h"
 #include "sidecar/proxy/worker.h"
 
@@ -34,6 +35,8 @@ static void leave_idle(struct fl_upstream *up)
 static void discard(struct fl_upstream *up)
 {
     fl_timer_remove(up->worker->reactor, &up->timer);
+    fl_handshake_leave(up);
+    fl_tls_close(&up->tls);
     fl_reactor_close(up->worker->reactor, &up->io);
     fl_reactor_later(up->worker->reactor, &up->free_task);
 }
@@ -42,6 +45,43 @@ static void drop_idle(struct fl_upstream *up)
 {
     leave_idle(up);
     discard(up);
+}
+
+ssize_t fl_upstream_recv(struct fl_upstream *up, void *into, size_t n)
+{
+    if (up->tls != NULL) {
+        ssize_t got = fl_tls_recv(up->tls, into, n);
+        up->readable = got != -EAGAIN && (got <= 0 || fl_tls_readable(up->tls));
+        return got;
+    }
+    ssize_t got = fl_sock_recv(up->io.fd, into, n);
+    if (got == -EAGAIN || (got > 0 && (size_t)got < n && !up->hup)) {
+        up->readable = false;
+    }
+    return got;
+}
+
+ssize_t fl_upstream_sendv(struct fl_upstream *up, const struct iovec *iov, int count)
+{
+    size_t asked = 0;
+    for (int i = 0; i < count; i++) {
+        asked += iov[i].iov_len;
+    }
+    ssize_t sent = up->tls != NULL ? fl_tls_sendv(up->tls, iov, count)
+                                   : fl_sock_sendv(up->io.fd, iov, count, false);
+    if (sent == -EAGAIN || (sent >= 0 && (size_t)sent < asked)) {
+        up->writable = false;
+    } else if (sent < 0 && up->tls != NULL) {
+        fl_tls_edge(up->tls, true); /* what came before the end is to be looked for */
+    }
+    return sent;
+}
+
+/* Under TLS an event may mean nothing to the application. */
+static bool has_words(struct fl_upstream *up)
+{
+    char byte;
+    return up->tls == NULL || fl_upstream_recv(up, &byte, 1) != -EAGAIN;
 }
 
 static void on_event(struct fl_io *io, unsigned events)
@@ -61,9 +101,15 @@ static void on_event(struct fl_io *io, unsigned events)
         up->failed = true;
         up->readable = true;
     }
+    if (up->tls != NULL) {
+        fl_tls_edge(up->tls, up->hup || up->failed);
+        if (fl_tls_crossed(up->tls)) {
+            up->readable = up->writable = true;
+        }
+    }
     if (up->owner != NULL) {
         fl_exchange_run(up->owner);
-    } else if (up->readable) {
+    } else if (up->readable && has_words(up)) {
         drop_idle(up); /* a close, or bytes without a request: never to be trusted again */
     }
 }
@@ -74,14 +120,17 @@ static void on_idle_too_long(struct fl_timer *t)
 }
 
 struct fl_upstream *fl_upstream_take(struct fl_worker *w, struct fl_peer *p,
-                                     struct fl_exchange *owner, int64_t max_idle_ms)
+                                     struct fl_exchange *owner, uint64_t proof, int64_t max_idle_ms)
 {
-    struct fl_list *youngest = fl_list_first(&line_of(w, p)->idle);
-    if (youngest == NULL) {
-        return NULL;
+    struct fl_upstream *up = NULL;
+    for (struct fl_list *n; up == NULL && (n = fl_list_first(&line_of(w, p)->idle)) != NULL;) {
+        up = fl_container_of(n, struct fl_upstream, node);
+        if (up->proof != proof) {
+            drop_idle(up);
+            up = NULL;
+        }
     }
-    struct fl_upstream *up = fl_container_of(youngest, struct fl_upstream, node);
-    if (fl_worker_now_ms(w) - up->idle_since_ms >= max_idle_ms) {
+    if (up == NULL || fl_worker_now_ms(w) - up->idle_since_ms >= max_idle_ms) {
         return NULL;
     }
     leave_idle(up);
@@ -101,6 +150,7 @@ static struct fl_upstream *fresh(struct fl_worker *w)
     if (up != NULL) {
         *up = (struct fl_upstream){.worker = w, .io = {.fd = -1, .on_event = on_event}};
         fl_list_init(&up->node);
+        fl_list_init(&up->place_node);
         fl_timer_init(&up->timer, on_idle_too_long);
         fl_task_init(&up->free_task, recycle);
     }
@@ -108,7 +158,7 @@ static struct fl_upstream *fresh(struct fl_worker *w)
 }
 
 int fl_upstream_dial(struct fl_worker *w, struct fl_peer *p, struct fl_exchange *owner,
-                     int user_timeout_ms, struct fl_upstream **ret)
+                     uint64_t proof, int user_timeout_ms, struct fl_upstream **ret)
 {
     struct fl_upstream *up = fresh(w);
     if (up == NULL) {
@@ -128,6 +178,7 @@ int fl_upstream_dial(struct fl_worker *w, struct fl_peer *p, struct fl_exchange 
     }
     up->peer = p;
     up->owner = owner;
+    up->proof = proof;
     fl_worker_count(&w->upstreams_active, 1);
     *ret = up;
     return 0;
@@ -151,7 +202,7 @@ void fl_upstream_close(struct fl_upstream **upp)
 static bool has_surplus(struct fl_upstream *up)
 {
     char byte;
-    return up->readable && fl_sock_recv(up->io.fd, &byte, 1) != -EAGAIN;
+    return up->readable && fl_upstream_recv(up, &byte, 1) != -EAGAIN;
 }
 
 void fl_upstream_give(struct fl_upstream **upp, const struct fl_backend_conf *b)

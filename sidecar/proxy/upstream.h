@@ -1,16 +1,20 @@
-/* upstream - one connection to a peer, and the idle ones kept per peer and thread (LIFO, so old
- * ones age out). An edge on an idle connection (close, or bytes nobody asked for) closes it. Own
- * data thread only. */
+/* upstream - one connection to a peer, in clear or under TLS, and the idle ones kept per peer and
+ * thread (LIFO, so old ones age out). An edge on an idle connection (close, or bytes nobody asked
+ * for) closes it; what TLS says to itself (a late ticket) does not. Own data thread only. */
 #ifndef FL_SIDECAR_PROXY_UPSTREAM_H
 #define FL_SIDECAR_PROXY_UPSTREAM_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
 
 #include "common/base/list.h"
 #include "common/io/reactor.h"
 #include "sidecar/policy/peer.h"
+#include "sidecar/proxy/handshake.h"
 
+struct fl_tls;
 struct fl_worker;
 struct fl_exchange;
 struct fl_backend_conf;
@@ -26,17 +30,27 @@ struct fl_upstream {
     struct fl_task free_task;
     int64_t idle_since_ms;
     bool connected, readable, writable, hup,
-        failed; /* edges seen and not yet used up; failed: an error is pending */
+        failed;         /* edges seen and not yet used up; failed: an error is pending */
+    struct fl_tls *tls; /* NULL: in clear, or its handshake has not begun */
+    uint64_t proof;     /* what stands for its terms and name (fl_tls_terms_proof); 0: in clear */
+    enum fl_handshake_place place;
+    struct fl_list place_node;
+    int64_t place_until_ms;
 };
 
 /* Takes the youngest idle connection, at most max_idle_ms idle (INT64_MAX: any); NULL when there is
- * none. */
+ * none. Those of another proof (the backend's terms have changed) are closed on the way. */
 struct fl_upstream *fl_upstream_take(struct fl_worker *w, struct fl_peer *p,
-                                     struct fl_exchange *owner, int64_t max_idle_ms);
-/* Starts a connect; 0 or -errno (nothing made). Its first writable edge says that it is connected.
- */
+                                     struct fl_exchange *owner, uint64_t proof,
+                                     int64_t max_idle_ms);
+/* Starts a connect; 0 or -errno (nothing made). Its first writable edge says that it is connected;
+ * with a proof the handshake comes next. */
 FL_MUST_USE int fl_upstream_dial(struct fl_worker *w, struct fl_peer *p, struct fl_exchange *owner,
-                                 int user_timeout_ms, struct fl_upstream **ret);
+                                 uint64_t proof, int user_timeout_ms, struct fl_upstream **ret);
+/* As fl_sock_recv and _sendv, or fl_tls_recv and _sendv; they keep readable and writable (the
+ * short-read rule, records left behind). At an end readable stays: it is found again. */
+ssize_t fl_upstream_recv(struct fl_upstream *up, void *into, size_t n);
+ssize_t fl_upstream_sendv(struct fl_upstream *up, const struct iovec *iov, int count);
 /* Back to the idle list, or closed when the peer is leaving, the list is full or the connection has
  * seen an edge. *up = NULL. */
 void fl_upstream_give(struct fl_upstream **up, const struct fl_backend_conf *b);

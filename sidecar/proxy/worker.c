@@ -151,6 +151,7 @@ int fl_worker_init(struct fl_worker *w, unsigned index, struct fl_engine *e,
     fl_list_init(&w->clients);
     fl_list_init(&w->queue);
     fl_list_init(&w->starved);
+    fl_handshake_init(&w->handshakes);
     fl_timer_init(&w->queue_timer, on_queue_timer);
     fl_timer_init(&w->house_timer, on_house);
     fl_task_init(&w->feed_task, feed);
@@ -200,6 +201,7 @@ void fl_worker_done(struct fl_worker *w)
             fl_upstream_close_idle(w, s->backends[i].peers[j].peer);
         }
     }
+    fl_handshake_done(w);
     fl_timer_remove(w->reactor, &w->queue_timer);
     fl_timer_remove(w->reactor, &w->house_timer);
     fl_reactor_turn(w->reactor, 0); /* runs what was put off to the end of a turn */

@@ -14,6 +14,7 @@
 #include "common/io/reactor.h"
 #include "sidecar/policy/snapshot.h"
 #include "sidecar/proxy/buffer.h"
+#include "sidecar/proxy/handshake.h"
 
 struct fl_engine;
 struct fl_client;
@@ -36,6 +37,7 @@ struct fl_worker {
     struct fl_exchange *free_exchanges;
     struct fl_client *free_clients;
     struct fl_upstream *free_upstreams;
+    struct fl_handshakes handshakes;
     struct fl_timer queue_timer, house_timer;
     struct fl_task feed_task; /* serves starved and queued ones soon after something was freed */
     struct fl_response_head *response; /* scratch: one head is parsed at a time */

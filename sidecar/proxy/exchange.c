@@ -70,9 +70,8 @@ static bool wait_for_place(struct fl_exchange *x)
 {
     int64_t now_ms = fl_worker_now_ms(x->worker);
     bool waits_already = x->queued_until_ms != 0 && !x->holding;
-    return enqueue(x, false,
-                   waits_already ? x->queued_until_ms
-                                 : now_ms + x->backend->conf->queue.timeout_ms);
+    return enqueue(
+        x, false, waits_already ? x->queued_until_ms : now_ms + x->backend->conf->queue.timeout_ms);
 }
 
 bool fl_exchange_hold(struct fl_exchange *x)
@@ -283,8 +282,8 @@ static enum fl_x_state (*const step[])(struct fl_exchange *x) = {
 static void enter(struct fl_exchange *x, enum fl_x_state next)
 {
     bool forward = next > x->state;
-    bool retry = next == FL_X_PICK ||
-                 (x->state == FL_X_JUDGE && (next == FL_X_TRY || next == FL_X_QUEUED));
+    bool retry =
+        next == FL_X_PICK || (x->state == FL_X_JUDGE && (next == FL_X_TRY || next == FL_X_QUEUED));
     FL_MUST(forward || retry);
     x->state = next;
 }

@@ -120,6 +120,10 @@ struct fl_exchange {
     bool looked;  /* the queue's turn has come: look for a peer again */
     bool holding; /* in the queue because nobody is usable, not because all are full */
     int64_t queued_until_ms;
+    int64_t hold_until_ms; /* one queue.hold for all that the exchange waits; 0 = not held yet */
+    /* Held after tries that broke: those count no more, and the next one is not before look_at. */
+    uint32_t tries_forgiven;
+    int64_t look_at_ms, pause_ms;
 
     /* clocks */
     int64_t began_us, began_ms, first_try_ms, first_byte_us;
@@ -158,6 +162,9 @@ void fl_exchange_again(struct fl_exchange *x);
 void fl_exchange_starve(struct fl_exchange *x);
 /* The queue's turn has come: it looks for a peer again. */
 void fl_exchange_retry_queue(struct fl_exchange *x);
+/* Nobody is left to try, and queue.hold lets it wait for somebody. False: no room, or held long
+ * enough. */
+bool fl_exchange_hold(struct fl_exchange *x);
 /* Cut by the end of the process. */
 void fl_exchange_cut(struct fl_exchange *x);
 

@@ -101,7 +101,7 @@ static void due_in_try(const struct fl_exchange *x, struct fl_due *d)
         earlier(d, x->relay.client_progress_ms + x->snapshot->config->client.write_timeout_ms,
                 FL_DUE_CLIENT_WRITE);
     }
-    if (x->tries > 1 && p->next_upstream_timeout_ms > 0) {
+    if (x->tries - x->tries_forgiven > 1 && p->next_upstream_timeout_ms > 0) {
         earlier(d, x->first_try_ms + p->next_upstream_timeout_ms, FL_DUE_CLIP);
     }
 }

@@ -303,7 +303,7 @@ const char *sim_end_peek(const struct sim_end *e, size_t *n)
     const struct sim_pipe *p = e->in;
     uint64_t len = p->arrived - p->read, at = p->read & (p->ring_bytes - 1);
     *n = len < p->ring_bytes - at ? len : p->ring_bytes - at;
-    return p->ring + at;
+    return len > 0 ? p->ring + at : NULL; /* no ring before the first byte */
 }
 
 void sim_end_consume(struct sim_end *e, size_t n)

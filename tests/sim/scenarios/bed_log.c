@@ -110,7 +110,7 @@ void __wrap_fl_log_commit(struct fl_log_ring *ring, size_t size)
 unsigned bed_events(const struct bed *b, const char *text)
 {
     unsigned n = 0;
-    const char *at = b->events.bytes, *end = at + b->events.len;
+    const char *at = b->events.bytes, *end = at != NULL ? at + b->events.len : NULL;
     while (at < end && (at = memmem(at, (size_t)(end - at), text, strlen(text))) != NULL) {
         n++;
         at++;

@@ -5,11 +5,13 @@
 
 #include "common/http1/body_frame.h"
 #include "common/io/sock.h"
+#include "common/model/tls_fault.h"
+#include "common/tls/tls.h"
 
 #define FIRST_BYTES  4096
 #define INTERIMS_MAX 8
 
-enum step { STEP_IDLE, STEP_QUEUED, STEP_CONNECT, STEP_SEND, STEP_HEAD, STEP_BODY };
+enum step { STEP_IDLE, STEP_QUEUED, STEP_CONNECT, STEP_SHAKE, STEP_SEND, STEP_HEAD, STEP_BODY };
 
 /* One request and its answer. */
 struct flight {
@@ -38,6 +40,8 @@ struct fl_http_client {
     enum step step;
     bool readable, writable, hup; /* edges not used up */
     struct fl_addr to;            /* of the open connection */
+    struct fl_tls *tls;           /* of it; NULL: in clear */
+    uint64_t proof;               /* of it (fl_tls_terms_proof); 0: in clear */
 };
 
 static int64_t now_of(const struct fl_http_client *c)
@@ -47,8 +51,39 @@ static int64_t now_of(const struct fl_http_client *c)
 
 static void disconnect(struct fl_http_client *c)
 {
+    fl_tls_close(&c->tls);
+    c->proof = 0;
     fl_reactor_close(c->reactor, &c->io);
     c->readable = c->writable = c->hup = false;
+}
+
+/* ---- bytes ---- */
+
+static ssize_t send_some(struct fl_http_client *c, const char *bytes, size_t n)
+{
+    /* iovec has no const; the bytes are only read */
+    struct iovec iov = {.iov_base = (char *)(uintptr_t)bytes, .iov_len = n};
+    ssize_t sent =
+        c->tls != NULL ? fl_tls_sendv(c->tls, &iov, 1) : fl_sock_sendv(c->io.fd, &iov, 1, false);
+    if (sent < 0 && sent != -EAGAIN && c->tls != NULL) {
+        fl_tls_edge(c->tls, true); /* what came before the end is to be looked for */
+    }
+    return sent;
+}
+
+/* Keeps readable: the short-read rule, or what TLS has left behind. */
+static ssize_t recv_some(struct fl_http_client *c, char *into, size_t n)
+{
+    if (c->tls != NULL) {
+        ssize_t got = fl_tls_recv(c->tls, into, n);
+        c->readable = got != -EAGAIN && (got <= 0 || fl_tls_readable(c->tls));
+        return got;
+    }
+    ssize_t got = fl_sock_recv(c->io.fd, into, n);
+    if (got == -EAGAIN || (got > 0 && (size_t)got < n && !c->hup)) {
+        c->readable = false;
+    }
+    return got;
 }
 
 static struct flight *free_flight(struct flight *f)
@@ -64,10 +99,7 @@ static struct flight *free_flight(struct flight *f)
 static bool is_quiet(struct fl_http_client *c)
 {
     char one;
-    if (c->readable && fl_sock_recv(c->io.fd, &one, 1) == -EAGAIN) {
-        c->readable = false;
-    }
-    return !c->readable && !c->hup;
+    return (!c->readable || recv_some(c, &one, 1) == -EAGAIN) && !c->hup;
 }
 
 /* The one way out of a request. */
@@ -89,8 +121,9 @@ static void fail(struct fl_http_client *c, enum fl_outcome outcome, int os_errno
 {
     static const enum fl_probe_step steps[] = {
         [STEP_IDLE] = FL_PROBE_STEP_NONE,       [STEP_QUEUED] = FL_PROBE_STEP_CONNECT,
-        [STEP_CONNECT] = FL_PROBE_STEP_CONNECT, [STEP_SEND] = FL_PROBE_STEP_SEND,
-        [STEP_HEAD] = FL_PROBE_STEP_HEAD,       [STEP_BODY] = FL_PROBE_STEP_HEAD,
+        [STEP_CONNECT] = FL_PROBE_STEP_CONNECT, [STEP_SHAKE] = FL_PROBE_STEP_TLS,
+        [STEP_SEND] = FL_PROBE_STEP_SEND,       [STEP_HEAD] = FL_PROBE_STEP_HEAD,
+        [STEP_BODY] = FL_PROBE_STEP_HEAD,
     };
     const struct fl_http_answer a = {
         .outcome = outcome,
@@ -112,20 +145,6 @@ static void succeed(struct fl_http_client *c, bool keep)
         a.body = (struct fl_span){f->body, f->body_kept};
     }
     finish(c, &a, keep);
-}
-
-/* ---- bytes ---- */
-
-static ssize_t send_some(struct fl_http_client *c, const char *bytes, size_t n)
-{
-    /* iovec has no const; the bytes are only read */
-    struct iovec iov = {.iov_base = (char *)(uintptr_t)bytes, .iov_len = n};
-    return fl_sock_sendv(c->io.fd, &iov, 1, false);
-}
-
-static ssize_t recv_some(struct fl_http_client *c, char *into, size_t n)
-{
-    return fl_sock_recv(c->io.fd, into, n);
 }
 
 /* Makes the buffer at least that large, for a head (up to FL_HTTP_HEAD_MAX) and what stands behind
@@ -239,7 +258,9 @@ static void enter_body(struct fl_http_client *c)
 static void ended(struct fl_http_client *c, int err) /* 0: EOF, else positive */
 {
     if (c->step == STEP_BODY) {
-        succeed(c, false); /* cut short or not, the head has answered */
+        succeed(c, false);                     /* cut short or not, the head has answered */
+    } else if (fl_tls_fault_is_refusal(err)) { /* with TLS 1.3 it may come after our handshake */
+        fail(c, FL_OUTCOME_TLS_FAILED, err, FL_HTTP_ERR_NONE);
     } else {
         fail(c, FL_OUTCOME_PREMATURE_CLOSE, err, FL_HTTP_ERR_NONE);
     }
@@ -269,7 +290,6 @@ static void read_answer(struct fl_http_client *c)
         }
         ssize_t n = recv_some(c, f->in + f->len, room);
         if (n == -EAGAIN) {
-            c->readable = false;
             break;
         }
         if (n <= 0) {
@@ -277,9 +297,6 @@ static void read_answer(struct fl_http_client *c)
             return;
         }
         f->len += (size_t)n;
-        if ((size_t)n < room && !c->hup) {
-            c->readable = false;
-        }
         if (c->step == STEP_HEAD) {
             enum headed h = take_head(c);
             if (h == HEAD_BAD) {
@@ -333,6 +350,40 @@ static void enter_send(struct fl_http_client *c)
     send_request(c);
 }
 
+static uint64_t proof_of(const struct fl_http_ask *ask)
+{
+    return ask->tls ? fl_tls_terms_proof(ask->terms, ask->tls_name) : 0;
+}
+
+static void shake_hands(struct fl_http_client *c)
+{
+    int rc = fl_tls_handshake(c->tls);
+    if (rc == -EAGAIN) {
+        return;
+    }
+    if (rc < 0) {
+        fail(c, FL_OUTCOME_TLS_FAILED, -rc, FL_HTTP_ERR_NONE);
+        return;
+    }
+    c->readable = fl_tls_readable(c->tls);
+    c->writable = true;
+    enter_send(c);
+}
+
+static void enter_shake(struct fl_http_client *c)
+{
+    const struct fl_http_ask *ask = &c->flight->ask;
+    const struct fl_tls_peer peer = {&c->to, ask->tls_name, FL_TLS_NO_LANE};
+    c->step = STEP_SHAKE;
+    int rc = fl_tls_open(ask->terms, c->io.fd, &peer, &c->tls);
+    if (rc < 0) {
+        fail(c, FL_OUTCOME_LOCAL_RESOURCE, -rc, FL_HTTP_ERR_NONE);
+        return;
+    }
+    c->proof = proof_of(ask);
+    shake_hands(c);
+}
+
 static void connect_failed(struct fl_http_client *c, int err) /* positive */
 {
     bool was_open = err == ECONNRESET || err == EPIPE; /* accepted, then reset */
@@ -348,6 +399,10 @@ static void connected(struct fl_http_client *c)
     int err = fl_sock_error(c->io.fd);
     if (err < 0) {
         connect_failed(c, -err);
+        return;
+    }
+    if (c->flight->ask.tls) {
+        enter_shake(c);
         return;
     }
     c->writable = true;
@@ -379,9 +434,10 @@ static void on_begin(struct fl_task *t)
 {
     struct fl_http_client *c = fl_container_of(t, struct fl_http_client, begin);
     struct flight *f = c->flight;
-    if (f->ask.tls) {
-        fail(c, FL_OUTCOME_TLS_FAILED, EPROTONOSUPPORT, FL_HTTP_ERR_NONE);
-    } else if (c->io.fd >= 0 && !f->ask.fresh && fl_addr_eq(&c->to, &f->ask.to)) {
+    if (f->ask.tls && f->ask.terms == NULL) {
+        fail(c, FL_OUTCOME_TLS_FAILED, FL_TLS_UNAVAILABLE, FL_HTTP_ERR_NONE);
+    } else if (c->io.fd >= 0 && !f->ask.fresh && fl_addr_eq(&c->to, &f->ask.to) &&
+               c->proof == proof_of(&f->ask)) {
         f->reused = true;
         c->writable = true;
         enter_send(c);
@@ -397,10 +453,17 @@ static void on_event(struct fl_io *io, unsigned events)
     c->hup = c->hup || (events & (FL_IO_HUP | FL_IO_ERROR)) != 0;
     c->readable = c->readable || read;
     c->writable = c->writable || (events & FL_IO_WRITE) != 0;
+    if (c->tls != NULL) {
+        fl_tls_edge(c->tls, c->hup);
+        if (fl_tls_crossed(c->tls)) {
+            c->readable = c->writable = true;
+        }
+    }
     switch (c->step) {
     case STEP_IDLE:
     case STEP_QUEUED:
-        if (read) { /* its end, or something that nobody asked for */
+        /* its end, or something that nobody asked for; a late ticket is TLS's own affair */
+        if (read && (c->tls == NULL || !is_quiet(c))) {
             disconnect(c);
         }
         return;
@@ -408,6 +471,9 @@ static void on_event(struct fl_io *io, unsigned events)
         if ((events & (FL_IO_WRITE | FL_IO_HUP | FL_IO_ERROR)) != 0) {
             connected(c);
         }
+        return;
+    case STEP_SHAKE:
+        shake_hands(c);
         return;
     case STEP_SEND:
         send_request(c);
@@ -425,6 +491,9 @@ static void on_deadline(struct fl_timer *t)
     switch (c->step) {
     case STEP_CONNECT:
         fail(c, FL_OUTCOME_CONNECT_TIMEOUT, ETIMEDOUT, FL_HTTP_ERR_NONE);
+        return;
+    case STEP_SHAKE:
+        fail(c, FL_OUTCOME_TLS_FAILED, FL_TLS_TIMEOUT, FL_HTTP_ERR_NONE);
         return;
     case STEP_SEND:
         fail(c, FL_OUTCOME_SEND_TIMEOUT, 0, FL_HTTP_ERR_NONE);

@@ -6,8 +6,8 @@
  * its edge. A request is never repeated here: that is the plan's decision (probe_plan). Memory
  * besides the struct is held only while a request is under way.
  *
- * TLS: an address that wants it is answered TLS_FAILED with EPROTONOSUPPORT before anything is
- * sent. It will go between CONNECT and SEND, in connected(), send_some() and recv_some().
+ * Under TLS each new connection is a handshake in full: a probe is to see the certificate as it is
+ * now. Never in clear to an address that wants TLS.
  *
  * The reactor's thread only. */
 #ifndef FL_COMMON_PROBE_HTTP_CLIENT_H
@@ -22,6 +22,7 @@
 #include "common/http1/head_parse.h"
 #include "common/io/reactor.h"
 #include "common/model/outcome.h"
+#include "common/tls/tls_terms.h"
 #include "common/verdict/probe_plan.h"
 
 #define FL_HTTP_BODY_KEPT 4096
@@ -35,10 +36,12 @@ struct fl_http_client;
 struct fl_http_ask {
     struct fl_addr to;
     bool tls;
+    struct fl_tls_terms *terms; /* the caller's, until answered; NULL with tls: TLS_FAILED */
+    const char *tls_name;       /* sent and verified; "" or NULL: the address. Until answered */
     bool fresh;                 /* not on the kept connection */
     enum fl_http_method method; /* of the request; decides about the body of the answer */
     struct fl_span text; /* the whole request, copied; empty: the connection is all that is asked */
-    int64_t connect_ms;  /* limit of the connect */
+    int64_t connect_ms;  /* limit of the connect, handshake included */
     int64_t answer_ms;   /* limit from there to the end of the head */
 };
 

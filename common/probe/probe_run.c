@@ -17,6 +17,7 @@ struct fl_probe_run {
     struct fl_http_client *client;
     struct fl_task begin, bury;
     struct fl_probe_target *target; /* NULL before the first start, and without memory */
+    struct fl_tls_terms *terms;     /* held for the target */
     struct fl_probe_keys keys;      /* of the probe in flight */
     uint64_t keys_hash;             /* of the last one */
     char keys_fault[96];            /* why there are none, although there should be */
@@ -91,7 +92,9 @@ static int send_next(struct fl_probe_run *p)
     int rc = write_request(p, &f);
     const struct fl_http_ask ask = {
         .to = t->addr,
-        .tls = t->tls && !connect, /* a connect sends nothing */
+        .tls = t->tls,
+        .terms = t->terms,
+        .tls_name = t->tls_name,
         .fresh = p->plan.fresh,
         .method = connect ? FL_METHOD_OTHER : fl_probe_request_method(p->plan.request),
         .text = {f.base, f.len},
@@ -144,6 +147,7 @@ static void on_begin(struct fl_task *t)
 static void on_bury(struct fl_task *t)
 {
     struct fl_probe_run *p = fl_container_of(t, struct fl_probe_run, bury);
+    fl_tls_terms_give(p->terms);
     free(p->target);
     free(p);
 }
@@ -203,6 +207,9 @@ static void define(struct fl_probe_run *p, const struct fl_probe_target *t)
     }
     free(p->target);
     p->target = fl_probe_target_copy(t);
+    (void)fl_tls_terms_take(t->terms);
+    fl_tls_terms_give(p->terms);
+    p->terms = t->terms;
 }
 
 bool fl_probe_run_start(struct fl_probe_run *p, const struct fl_probe_target *t)

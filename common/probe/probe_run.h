@@ -2,9 +2,10 @@
  * bad verdict, and hands over what common/verdict says of the facts. A place per peer that lives on
  * between probes, with the connection that http and s3 probes keep; one probe in flight at most.
  *
- * tcp connects; http sends GET; s3 sends HeadBucket, or ListBuckets where no bucket is known and
- * after a 400, 401 or 403 (probe_plan). An s3 probe is signed with the keys that its two files hold
- * at that moment; files that cannot be used make an answer `erroring`, never a rejection.
+ * tcp connects, and shakes hands where the backend wants TLS; http sends GET; s3 sends HeadBucket,
+ * or ListBuckets where no bucket is known and after a 400, 401 or 403 (probe_plan). An s3 probe is
+ * signed with the keys that its two files hold at that moment; files that cannot be used make an
+ * answer `erroring`, never a rejection.
  *
  * The reactor's thread only; used by both processes. */
 #ifndef FL_COMMON_PROBE_PROBE_RUN_H

@@ -4,13 +4,19 @@
 
 #include "common/base/units.h"
 
-#define TEXTS 7
+#define TEXTS 8
 
 /* The texts, in one order. */
 static void list_texts(const struct fl_probe_target *t, const char *ret[TEXTS])
 {
-    const char *const all[TEXTS] = {
-        t->host, t->path, t->expect, t->bucket, t->region, t->access_key_file, t->secret_key_file};
+    const char *const all[TEXTS] = {t->host,
+                                    t->path,
+                                    t->expect,
+                                    t->bucket,
+                                    t->region,
+                                    t->access_key_file,
+                                    t->secret_key_file,
+                                    t->tls_name};
     for (size_t i = 0; i < TEXTS; i++) {
         ret[i] = all[i] != NULL ? all[i] : "";
     }
@@ -36,6 +42,7 @@ bool fl_probe_target_of(const struct fl_config *c, const struct fl_backend_conf 
         .type = q->type,
         .timeout_ms = q->timeout_ms,
         .tls = b->tls.on,
+        .tls_name = b->tls.server_name,
         .host = host,
         .path = q->path,
         .expect = q->expect,
@@ -120,6 +127,7 @@ struct fl_probe_target *fl_probe_target_copy(const struct fl_probe_target *t)
     copy->region = texts[4];
     copy->access_key_file = texts[5];
     copy->secret_key_file = texts[6];
+    copy->tls_name = texts[7];
     return copy;
 }
 
@@ -127,7 +135,7 @@ bool fl_probe_target_same(const struct fl_probe_target *a, const struct fl_probe
 {
     const char *x[TEXTS], *y[TEXTS];
     bool same = fl_addr_eq(&a->addr, &b->addr) && a->type == b->type &&
-                a->timeout_ms == b->timeout_ms && a->tls == b->tls;
+                a->timeout_ms == b->timeout_ms && a->tls == b->tls && a->terms == b->terms;
     list_texts(a, x);
     list_texts(b, y);
     for (size_t i = 0; i < TEXTS; i++) {

@@ -9,6 +9,7 @@
 #include "common/base/addr.h"
 #include "common/base/check.h"
 #include "common/model/config.h"
+#include "common/tls/tls_terms.h"
 
 #define FL_PROBE_HOST_MAX 640 /* NUL included: a service and a namespace, or what the file says */
 
@@ -18,15 +19,17 @@ struct fl_probe_target { /* a text that is NULL counts as "" */
     int64_t timeout_ms;      /* of one attempt's wait for an answer */
     uint64_t fingerprint;    /* of the definition; goes into the verdict */
     bool tls;
-    const char *host;                              /* Host sent and signed; "": the address */
-    const char *path, *expect;                     /* http */
-    const char *bucket;                            /* s3: of HeadBucket; "": ListBuckets */
-    const char *region;                            /* s3 */
+    struct fl_tls_terms *terms; /* whoever starts a probe holds them; NULL: none are to be had */
+    const char *tls_name;       /* sent and verified; "": the address */
+    const char *host;           /* Host sent and signed; "": the address */
+    const char *path, *expect;  /* http */
+    const char *bucket;         /* s3: of HeadBucket; "": ListBuckets */
+    const char *region;         /* s3 */
     const char *access_key_file, *secret_key_file; /* s3: "" = anonymous */
 };
 
 /* As the configuration says; the texts stay the configuration's, and that of host. False: address
- * is no literal. fingerprint is left 0. */
+ * is no literal. fingerprint is left 0, terms NULL; tls_name is tls.server_name. */
 bool fl_probe_target_of(const struct fl_config *c, const struct fl_backend_conf *b,
                         const char *address, char host[FL_PROBE_HOST_MAX],
                         struct fl_probe_target *ret);

@@ -1,7 +1,5 @@
 #include "common/verdict/fault.h"
 
-#include <errno.h>
-
 #include "common/base/check.h"
 #include "common/model/tls_fault.h"
 
@@ -19,13 +17,6 @@ static void with_errno(struct fl_cause *ret, const char *code, const char *befor
 
 static void tls_cause(int os_errno, const char *address, struct fl_cause *ret)
 {
-    if (os_errno == EPROTONOSUPPORT) {
-        fl_cause_set(ret, "tls_unavailable",
-                     "backend wants TLS, which this version does not speak yet; nothing was sent "
-                     "to %s",
-                     address);
-        return;
-    }
     with_errno(ret, fl_tls_fault_is(os_errno) ? fl_tls_fault_code(os_errno) : "tls_failure",
                "TLS handshake with ", address, " failed", os_errno);
 }

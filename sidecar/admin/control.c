@@ -127,6 +127,7 @@ static void on_tick(struct fl_timer *t)
         fl_control_changed(c);
     }
     fl_control_notice_health(c);
+    fl_control_tls_tick(c);
     fl_control_boot_gate(c);
     fl_timer_set(c->conf.reactor, t, fl_control_now_ms(c) + TICK_MS);
 }
@@ -194,10 +195,11 @@ const struct fl_snap_backend *fl_control_find(const struct fl_control *c, const 
 
 static int make_parts(struct fl_control *c)
 {
-    const struct fl_prober_conf prober = {c->conf.reactor, c->conf.seed, on_probed, c};
+    c->tls = fl_tls_shelf_new(c->conf.threads);
+    const struct fl_prober_conf prober = {c->conf.reactor, c->conf.seed, on_probed, c, c->tls};
     c->events = fl_events_new();
     c->keys = fl_verify_keys_new();
-    if (c->events == NULL || c->keys == NULL) {
+    if (c->tls == NULL || c->events == NULL || c->keys == NULL) {
         return -ENOMEM;
     }
     int rc = fl_names_new(c->conf.reactor, on_names_changed, c, &c->names);
@@ -263,6 +265,7 @@ struct fl_control *fl_control_free(struct fl_control *c)
     fl_prober_free(c->prober);
     fl_names_free(c->names);
     fl_events_free(c->events);
+    fl_tls_shelf_free(c->tls);
     fl_verify_keys_free(c->keys);
     fl_state_free(c->pushed);
     free(c->pushed_keys);
@@ -325,6 +328,9 @@ static int judge_reload(struct fl_control *c, struct fl_config *fresh, struct fl
     struct fl_config *trial = NULL;
     if (fl_state_settle_owners(c->file, in_force, fresh, f)) {
         trial = fl_control_effective(c, fresh, c->pushed, f);
+    }
+    if (trial != NULL && !fl_control_tls_check(c, trial, f)) {
+        trial = fl_config_free(trial);
     }
     *ret_same = trial != NULL && trial->hash == in_force->hash;
     bool good = trial != NULL;

@@ -60,8 +60,9 @@ static void push_name(struct expansion *x, const struct fl_peer_conf *peer, stru
         struct fl_fmt f = fl_fmt_of(text, sizeof(text));
         fl_addr_print(&a.addrs[i], &f);
         struct fl_peer_conf one = *peer;
+        one.host_name = fl_arena_text(x->arena, host);
         one.address = fl_arena_text(x->arena, (struct fl_span){f.base, f.len});
-        if (one.address == NULL) {
+        if (one.address == NULL || one.host_name == NULL) {
             x->out_of_memory = true;
             return;
         }
@@ -252,7 +253,8 @@ struct fl_snapshot *fl_control_build(struct fl_control *c, struct fl_findings *f
     }
     fl_names_end(c->names);
     struct fl_snapshot *s = NULL;
-    if (fits && watch_peers(c, config)) {
+    fl_tls_shelf_begin(c->tls);
+    if (fits && fl_control_tls_check(c, config, f) && watch_peers(c, config)) {
         hand_over_verdicts(c);
         s = fl_snapshot_build(c->conf.registry, config, c->conf.threads, c->generation + 1,
                               merged_verdict, c);
@@ -261,6 +263,8 @@ struct fl_snapshot *fl_control_build(struct fl_control *c, struct fl_findings *f
         fl_config_free(config);
         return NULL;
     }
+    fl_control_tls_attach(c, s);
+    fl_tls_shelf_end(c->tls);
     c->generation++;
     s->membership_generation = c->membership_generation;
     return s;

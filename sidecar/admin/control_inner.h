@@ -6,6 +6,7 @@
 #include "common/io/bridge/mhd_bridge.h"
 #include "common/model/state.h"
 #include "common/sign/verify_keys.h"
+#include "common/tls/tls_shelf.h"
 #include "sidecar/admin/control.h"
 #include "sidecar/admin/events.h"
 #include "sidecar/admin/names.h"
@@ -55,6 +56,9 @@ struct fl_control {
     struct fl_names *names;
     struct fl_prober *prober;
     struct fl_events *events;
+    struct fl_tls_shelf *tls;
+    unsigned tls_ticks;
+    char tls_said[320]; /* the last warning about a backend without terms */
 
     struct fl_mhd *status_server, *admin_server; /* for figures; NULL: not open */
 
@@ -107,6 +111,15 @@ void fl_control_notice_snapshot(struct fl_control *c, const struct fl_snapshot *
                                 const struct fl_snapshot *fresh);
 void fl_control_notice_health(struct fl_control *c); /* quarantines and readmissions */
 void fl_control_notice_answered(struct fl_control *c, const struct fl_probed *p); /* p->failed */
+
+/* control_tls.c */
+/* Can every definition of TLS in it be had? Else false, with findings (none: no memory). Before a
+ * configuration is accepted. */
+bool fl_control_tls_check(struct fl_control *c, const struct fl_config *config,
+                          struct fl_findings *f);
+void fl_control_tls_attach(struct fl_control *c,
+                           struct fl_snapshot *s); /* before it is published */
+void fl_control_tls_tick(struct fl_control *c);    /* each second: have files changed? */
 
 /* boot_gate.c */
 void fl_control_boot_gate(struct fl_control *c);

@@ -19,6 +19,7 @@ struct watch {
     struct fl_probe_run *run;
     struct fl_timer next;
     struct fl_probe_target *target;   /* NULL until kept */
+    struct fl_tls_terms *terms;       /* held for the target */
     struct fl_failed_request *failed; /* NULL: none */
     struct fl_verdict own, pushed;
     int64_t pushed_until_ms; /* 0: none */
@@ -68,6 +69,7 @@ static void free_watch(struct watch *w)
     fl_timer_remove(w->prober->conf.reactor, &w->next);
     fl_probe_run_free(w->run);
     fl_list_remove(&w->node);
+    fl_tls_terms_give(w->terms);
     free(w->target);
     free(w->failed);
     free(w->backend);
@@ -309,7 +311,22 @@ static int define(struct watch *w, const struct fl_probe_target *t)
     }
     free(w->target);
     w->target = copy;
+    (void)fl_tls_terms_take(t->terms);
+    fl_tls_terms_give(w->terms);
+    w->terms = t->terms;
     return other;
+}
+
+/* NULL where there is no TLS, or its files are not to be had: the probe then says so. */
+static struct fl_tls_terms *terms_for(struct fl_prober *p, const struct fl_backend_conf *b)
+{
+    struct fl_tls_problem problem;
+    struct fl_tls_terms *terms = NULL;
+    if (!b->tls.on || p->conf.tls == NULL ||
+        fl_tls_shelf_get(p->conf.tls, &b->tls, &problem, &terms) < 0) {
+        return NULL;
+    }
+    return terms;
 }
 
 int fl_prober_keep(struct fl_prober *p, const struct fl_config *c, const struct fl_backend_conf *b,
@@ -326,6 +343,9 @@ int fl_prober_keep(struct fl_prober *p, const struct fl_config *c, const struct 
         return -ENOMEM;
     }
     t.fingerprint = fl_prober_fingerprint(b, peer->address);
+    t.terms = terms_for(p, b);
+    t.tls_name = b->tls.server_name[0] != '\0' ? b->tls.server_name : peer->host_name;
+    bool renewed = w->terms != t.terms; /* a file has changed: what was learnt may not hold */
     int fresh = define(w, &t);
     if (fresh < 0) {
         return fresh;
@@ -344,7 +364,7 @@ int fl_prober_keep(struct fl_prober *p, const struct fl_config *c, const struct 
         start_afresh(w); /* and stays so */
     } else if (is_new && p->quiet) {
         plan_after_result(w);
-    } else if (fresh != 0 || !did_probe) {
+    } else if (fresh != 0 || renewed || !did_probe) {
         begin_probe(w);
     } else if (replan && !fl_probe_run_busy(w->run)) {
         fl_timer_off(&w->next);

@@ -18,6 +18,7 @@
 #include "common/io/reactor.h"
 #include "common/model/config.h"
 #include "common/model/verdict.h"
+#include "common/tls/tls_shelf.h"
 #include "sidecar/policy/failed_request.h"
 
 struct fl_prober;
@@ -38,6 +39,7 @@ struct fl_prober_conf {
     uint64_t seed; /* of the jitter */
     void (*probed)(void *arg, const struct fl_probed *p);
     void *arg;
+    struct fl_tls_shelf *tls; /* of the terms for backends that want TLS; NULL: none are had */
 };
 
 struct fl_watch_view {
@@ -52,8 +54,9 @@ struct fl_prober *
 fl_prober_free(struct fl_prober *p); /* turn the reactor once more before it is freed */
 
 /* One configuration's worth of peers: begin, keep each that has a literal address, end (which
- * forgets the others). quiet: new peers are not asked at once (boot_probe: off). by_controller:
- * interval probes are the controller's. 0 or -ENOMEM. */
+ * forgets the others). Peers whose TLS terms have changed are asked at once. quiet: new peers are
+ * not asked at once (boot_probe: off). by_controller: interval probes are the controller's. 0 or
+ * -ENOMEM. */
 void fl_prober_begin(struct fl_prober *p, bool quiet);
 FL_MUST_USE int fl_prober_keep(struct fl_prober *p, const struct fl_config *c,
                                const struct fl_backend_conf *b, const struct fl_peer_conf *peer,

@@ -95,7 +95,7 @@ static void copies_stand_alone(void **state)
     assert_int_equal(copy->fingerprint, 7);
     assert_true(fl_probe_target_same(&bare, copy));
     free(copy);
-    char texts[7][8] = {"host", "path", "expect", "bucket", "region", "access", "secret"};
+    char texts[8][8] = {"host", "path", "expect", "bucket", "region", "access", "secret", "name"};
     struct fl_probe_target t = {.type = FL_PROBE_S3,
                                 .timeout_ms = 1,
                                 .host = texts[0],
@@ -104,14 +104,15 @@ static void copies_stand_alone(void **state)
                                 .bucket = texts[3],
                                 .region = texts[4],
                                 .access_key_file = texts[5],
-                                .secret_key_file = texts[6]};
+                                .secret_key_file = texts[6],
+                                .tls_name = texts[7]};
     copy = fl_probe_target_copy(&t);
     assert_non_null(copy);
-    for (int i = 0; i < 7; i++) { /* each of them is compared, and none is shared */
+    for (int i = 0; i < 8; i++) { /* each of them is compared, and none is shared */
         assert_true(fl_probe_target_same(&t, copy));
         texts[i][0] = 'X';
         assert_false(fl_probe_target_same(&t, copy));
-        texts[i][0] = "hpebras"[i];
+        texts[i][0] = "hpebrasn"[i];
     }
     t.fingerprint = 9; /* the caller's business */
     assert_true(fl_probe_target_same(&t, copy));
@@ -119,6 +120,9 @@ static void copies_stand_alone(void **state)
     assert_false(fl_probe_target_same(&t, copy));
     t.timeout_ms = 1;
     t.tls = true;
+    assert_false(fl_probe_target_same(&t, copy));
+    t.tls = false;
+    t.terms = (struct fl_tls_terms *)(void *)texts; /* only compared */
     assert_false(fl_probe_target_same(&t, copy));
     free(copy);
 }

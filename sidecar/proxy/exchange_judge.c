@@ -1,5 +1,6 @@
 #include "sidecar/proxy/exchange_judge.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "common/io/sock.h"
@@ -131,7 +132,7 @@ static void fill_facts(struct fl_exchange *x, enum fl_outcome o, int status,
         .class = x->operation.class,
         .sent = fl_attempt_sent(x),
         .body_held = fl_replay_can_rewind(&x->body),
-        .tries_used = x->tries,
+        .tries_used = x->tries - x->tries_forgiven,
         .peers = x->backend->countable,
         .elapsed_ms = fl_worker_now_ms(x->worker) - x->first_try_ms,
         .deadline_passed = fl_exchange_deadline_passed(x),
@@ -170,11 +171,39 @@ static enum fl_retry decide(struct fl_exchange *x, enum fl_outcome o, int status
     return FL_RETRY_YES;
 }
 
-/* Counts and notes the decision. True: on to the next peer. */
-static bool wants_retry(struct fl_exchange *x, enum fl_outcome o, int status)
+/* Refused only because there is nobody else to try? Then queue.hold lets it wait, and what was said
+ * about repeating the request stays true. */
+static bool nobody_else(struct fl_exchange *x, enum fl_outcome o, enum fl_retry refused)
+{
+    struct fl_retry_facts f;
+    fill_facts(x, o, 0, &f);
+    f.tries_used = 0;
+    if (refused < FL_RETRY_TRIES || refused == FL_RETRY_TIME ||
+        fl_retry_decide(x->policy->conf, &f) != FL_RETRY_YES) {
+        return false;
+    }
+    struct fl_ask ask;
+    struct fl_pick p;
+    fl_judge_ask(x, &ask);
+    fl_backend_pick(x->backend, x->policy, &ask, &p);
+    if (p.kind == FL_PICK_PEER) {
+        fl_backend_cancel(x->backend, x->policy, &p, ask.now_ms, ask.thread);
+    }
+    return p.kind != FL_PICK_PEER && p.kind != FL_PICK_FULL;
+}
+
+/* Counts and notes the decision. False: this was the last try. Else the next state is PICK, or
+ * QUEUED when it is held. */
+static bool wants_retry(struct fl_exchange *x, enum fl_outcome o, int status, enum fl_x_state *next)
 {
     struct fl_route_line *line = &x->policy->tally->lines[x->worker->index];
     enum fl_retry r = decide(x, o, status);
+    *next = FL_X_PICK;
+    if (r != FL_RETRY_YES && status == 0 && x->backend->conf->queue.hold_ms > 0 &&
+        nobody_else(x, o, r) && fl_exchange_hold(x)) {
+        *next = FL_X_QUEUED;
+        r = FL_RETRY_YES;
+    }
     if (r == FL_RETRY_YES) {
         fl_tally_add(&line->retries[o], 1);
         x->retried = true;
@@ -227,11 +256,8 @@ static void describe(struct fl_exchange *x, enum fl_outcome o)
     const struct fl_attempt *a = &x->attempt;
     const char *address = x->backend->peers[a->pick.index].peer->address;
     fl_backend_attempt_cause(o, 0, a->os_errno, address, &x->cause);
-    if (o == FL_OUTCOME_TLS_FAILED && x->backend->conf->tls.on) {
-        fl_cause_set(
-            &x->cause, "tls_unavailable",
-            "backend wants TLS, which this version does not speak yet; nothing was sent to %s",
-            address);
+    if (o == FL_OUTCOME_LOCAL_RESOURCE && a->os_errno == EBUSY) {
+        fl_cause_set(&x->cause, "local_resource", "too many TLS handshakes at once");
     } else if (o == FL_OUTCOME_INVALID_HEADER) {
         fl_cause_set(&x->cause, "invalid_header", "%s sent an invalid response head (%s)", address,
                      fl_http_error_text(a->http_error));
@@ -262,10 +288,10 @@ static enum fl_x_state failed(struct fl_exchange *x)
         x->malformed = true;
         return fl_judge_answer(x, fl_judge_answer_of(a->http_error), 0);
     }
-    bool again = wants_retry(x, o, 0);
+    bool again = wants_retry(x, o, 0, &next);
     fl_attempt_end(x, false);
     if (again) {
-        return FL_X_PICK;
+        return next;
     }
     if (x->client_gone) {
         return client_ended(x, FL_OUTCOME_CLIENT_ABORT);
@@ -317,6 +343,7 @@ static enum fl_x_state headed(struct fl_exchange *x)
 {
     int status = x->worker->response->status;
     enum fl_outcome o;
+    enum fl_x_state next;
     if (!weigh(x, status, &o)) {
         return FL_X_TRY;
     }
@@ -329,7 +356,7 @@ static enum fl_x_state headed(struct fl_exchange *x)
     x->verdict_of_head = o;
     if (o == FL_OUTCOME_HTTP_STATUS &&
         (fl_condition_of_status(status) & x->policy->conf->next_upstream) != 0 &&
-        wants_retry(x, o, status)) {
+        wants_retry(x, o, status, &next)) {
         record_of(x)->response_us = fl_reactor_now_us(x->worker->reactor) - x->attempt.began_us;
         x->ended = o;
         settle(x, o, status);

@@ -33,7 +33,7 @@ static void put_service_host(const struct fl_service_ref *s, const struct fl_add
 }
 
 bool fl_probe_target_of(const struct fl_config *c, const struct fl_backend_conf *b,
-                        const char *address, char host[FL_PROBE_HOST_MAX],
+                        const struct fl_peer_conf *peer, char host[FL_PROBE_HOST_MAX],
                         struct fl_probe_target *ret)
 {
     const struct fl_probe_conf *q = &b->probe;
@@ -42,7 +42,7 @@ bool fl_probe_target_of(const struct fl_config *c, const struct fl_backend_conf 
         .type = q->type,
         .timeout_ms = q->timeout_ms,
         .tls = b->tls.on,
-        .tls_name = b->tls.server_name,
+        .tls_name = b->tls.server_name[0] != '\0' ? b->tls.server_name : peer->host_name,
         .host = host,
         .path = q->path,
         .expect = q->expect,
@@ -51,7 +51,7 @@ bool fl_probe_target_of(const struct fl_config *c, const struct fl_backend_conf 
         .access_key_file = q->access_key_file,
         .secret_key_file = q->secret_key_file,
     };
-    if (!fl_addr_parse(fl_span_of(address), &ret->addr)) {
+    if (!fl_addr_parse(fl_span_of(peer->address), &ret->addr)) {
         return false;
     }
     if (q->host[0] != '\0') {
@@ -60,6 +60,8 @@ bool fl_probe_target_of(const struct fl_config *c, const struct fl_backend_conf 
         fl_fmt_text(&f, b->tls.server_name);
     } else if (b->service.name[0] != '\0') {
         put_service_host(&b->service, &ret->addr, &f);
+    } else if (peer->host_name != NULL) {
+        fl_fmt_printf(&f, "%s:%u", peer->host_name, (unsigned)ret->addr.port);
     }
     return true;
 }

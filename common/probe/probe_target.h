@@ -28,10 +28,11 @@ struct fl_probe_target { /* a text that is NULL counts as "" */
     const char *access_key_file, *secret_key_file; /* s3: "" = anonymous */
 };
 
-/* As the configuration says; the texts stay the configuration's, and that of host. False: address
- * is no literal. fingerprint is left 0, terms NULL; tls_name is tls.server_name. */
+/* As the configuration says; the texts stay the configuration's, and that of host. A peer that was
+ * found by a name is called by that name. False: its address is no literal. fingerprint is left 0,
+ * terms NULL. */
 bool fl_probe_target_of(const struct fl_config *c, const struct fl_backend_conf *b,
-                        const char *address, char host[FL_PROBE_HOST_MAX],
+                        const struct fl_peer_conf *peer, char host[FL_PROBE_HOST_MAX],
                         struct fl_probe_target *ret);
 /* The bucket that an s3 probe asks for: probe.bucket, else the first one that is routed to b by
  * name; "": none is. */

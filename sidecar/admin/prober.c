@@ -334,7 +334,7 @@ int fl_prober_keep(struct fl_prober *p, const struct fl_config *c, const struct 
 {
     char host[FL_PROBE_HOST_MAX];
     struct fl_probe_target t;
-    if (!fl_probe_target_of(c, b, peer->address, host, &t)) {
+    if (!fl_probe_target_of(c, b, peer, host, &t)) {
         return 0;
     }
     struct watch *w = find(p, b->name, peer->address);
@@ -344,7 +344,6 @@ int fl_prober_keep(struct fl_prober *p, const struct fl_config *c, const struct 
     }
     t.fingerprint = fl_prober_fingerprint(b, peer->address);
     t.terms = terms_for(p, b);
-    t.tls_name = b->tls.server_name[0] != '\0' ? b->tls.server_name : peer->host_name;
     bool renewed = w->terms != t.terms; /* a file has changed: what was learnt may not hold */
     int fresh = define(w, &t);
     if (fresh < 0) {

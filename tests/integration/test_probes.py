@@ -152,6 +152,13 @@ def test_a_named_bucket_and_a_named_host(sidecar, origin, keys):
     assert re.search(rf"Credential={KEY}/\d{{8}}/eu-west-1/s3/aws4_request", entry.header("Authorization"))
 
 
+def test_a_peer_that_was_found_by_a_name_is_called_by_it(sidecar, origin):
+    o = origin("a")
+    s = sidecar(s3(f"localhost:{o.port}"))
+    assert judged(s)["status"] == "healthy"
+    assert {e.header("Host") for e in o.ledger()} == {f"localhost:{o.port}"}
+
+
 @pytest.mark.parametrize("answer, expect, status, cause", [
     ("status=200", "200-399", "healthy", ""),
     ("status=302", "200-399", "healthy", ""),

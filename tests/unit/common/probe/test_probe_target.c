@@ -28,12 +28,16 @@ static struct fl_backend_conf backend(void)
     };
 }
 
+static const char *host_name, *tls_name = "(none)"; /* that the peer was found by; wanted */
+
 static const char *host_of(const struct fl_backend_conf *b, const char *address)
 {
     static char host[FL_PROBE_HOST_MAX];
     const struct fl_config c = {.file = ""};
     struct fl_probe_target t;
-    assert_true(fl_probe_target_of(&c, b, address, host, &t));
+    const struct fl_peer_conf peer = {.address = address, .host_name = host_name};
+    assert_true(fl_probe_target_of(&c, b, &peer, host, &t));
+    assert_string_equal(t.tls_name ? t.tls_name : "(none)", tls_name);
     assert_ptr_equal(t.host, host);
     return host;
 }
@@ -43,11 +47,13 @@ static void the_host_that_is_sent(void **state)
     (void)state;
     struct fl_backend_conf b = backend();
     assert_string_equal(host_of(&b, "10.0.0.1:9000"), ""); /* the address */
+    host_name = tls_name = "s3.example";
+    assert_string_equal(host_of(&b, "10.0.0.1:9000"), "s3.example:9000");
     b.service = (struct fl_service_ref){"storage", "minio", "80"};
     assert_string_equal(host_of(&b, "10.0.0.1:9000"), "minio.storage.svc:80");
     b.service.port = "s3";
     assert_string_equal(host_of(&b, "10.0.0.1:9000"), "minio.storage.svc:9000");
-    b.tls.server_name = "minio.example";
+    b.tls.server_name = tls_name = "minio.example";
     assert_string_equal(host_of(&b, "10.0.0.1:9000"), "minio.storage.svc:9000"); /* tls is off */
     b.tls.on = true;
     assert_string_equal(host_of(&b, "10.0.0.1:9000"), "minio.example");
@@ -56,7 +62,8 @@ static void the_host_that_is_sent(void **state)
     char host[FL_PROBE_HOST_MAX];
     const struct fl_config c = {.file = ""};
     struct fl_probe_target t;
-    assert_false(fl_probe_target_of(&c, &b, "minio.example:9000", host, &t));
+    const struct fl_peer_conf peer = {.address = "minio.example:9000"};
+    assert_false(fl_probe_target_of(&c, &b, &peer, host, &t));
 }
 
 static void the_bucket_that_is_asked_for(void **state)

@@ -133,7 +133,6 @@ bool fl_config_check(struct fl_config *c, struct fl_findings *f)
     check_root(c, f);
     fl_config_check_backends(c, own, count, f);
     fl_config_check_routes(c, f);
-    fl_config_check_not_yet(c, f);
     char *text = fl_show_grown(write_canonical, c, &len);
     if (!text) {
         fl_findings_add(f, FL_SEVERITY_ERROR, 0, "out of memory");

@@ -24,8 +24,6 @@ void fl_config_check_listen(const struct fl_config *c, const struct fl_own_liste
 void fl_config_check_backends(const struct fl_config *c, const struct fl_own_listener *own,
                               size_t count, struct fl_findings *f);
 void fl_config_check_routes(const struct fl_config *c, struct fl_findings *f);
-void fl_config_check_not_yet(const struct fl_config *c,
-                             struct fl_findings *f); /* warnings: keys without behaviour so far */
 /* A finding at a key: its line where the document had it, else `line`. */
 void fl_config_check_say(const struct fl_config *c, struct fl_findings *f, enum fl_severity s,
                          const char *place, int line, const char *fmt, ...) FL_PRINTF(6, 7);

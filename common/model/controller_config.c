@@ -111,7 +111,6 @@ bool fl_controller_config_check(struct fl_controller_config *c, struct fl_findin
     check_source(c, f);
     fl_config_check_backends(c->cluster, own, FL_COUNTOF(own), f);
     fl_config_check_routes(c->cluster, f);
-    fl_config_check_not_yet(c->cluster, f);
     char *text = fl_show_grown(write_document, c, &len);
     if (!text) {
         fl_findings_add(f, FL_SEVERITY_ERROR, 0, "out of memory");

@@ -1,6 +1,5 @@
 /* directives - the one table of every configuration key: parsing, defaults, ranges, did-you-mean,
- * --show-config, the generated reference page and the annotations all come from it. A key whose
- * behaviour is not there yet is marked in its row and reported by a warning that names it. Pure. */
+ * --show-config, the generated reference page and the annotations all come from it. Pure. */
 #ifndef FL_COMMON_MODEL_DIRECTIVES_H
 #define FL_COMMON_MODEL_DIRECTIVES_H
 

@@ -74,10 +74,6 @@ static void show_row(const struct fl_directive *d, struct fl_fmt *out)
     fl_fmt_printf(out, " | %s", d->doc);
     fl_fmt_text(out, d->flags & FL_D_PUSH ? " Only in pushes." : "");
     fl_fmt_text(out, d->flags & FL_D_PRIVATE ? " Not in pod annotations." : "");
-    if (d->not_yet) {
-        const char *text = fl_not_yet_text(d->not_yet);
-        fl_fmt_printf(out, " **%s%s.**", strncmp(text, "is ", 3) == 0 ? "It " : "", text);
-    }
     fl_fmt_printf(out, " | %s%s%s |\n", d->nginx ? "`" : "", d->nginx ? d->nginx : "",
                   d->nginx ? "`" : "");
 }

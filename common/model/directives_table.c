@@ -89,7 +89,7 @@ static const struct fl_directive rows[] = {
     MAP(BACKEND, "retry_budget", RETRY_BUDGET, .flags = FL_D_INLINE, .doc = "Token bucket that bounds retries when much fails at once."),
     ROW(BACKEND, "panic_threshold", PERCENT, B(panic_threshold_percent), .fallback = "0%", .max = 100, .doc = "Below this share of usable peers quarantine is ignored; 0%: never."),
     ROW(BACKEND, "same_store", BOOL, B(same_store), .fallback = "false", .doc = "Backups hold the same objects: they take writes and their 404 counts."),
-    MAP(BACKEND, "tls", TLS, .flags = FL_D_PRESENCE, .count_offset = B(tls.on), .not_yet = FL_NOT_YET_TLS, .nginx = "proxy_ssl", .doc = "TLS to the peers; the mapping being there turns it on."),
+    MAP(BACKEND, "tls", TLS, .flags = FL_D_PRESENCE, .count_offset = B(tls.on), .nginx = "proxy_ssl", .doc = "TLS to the peers; the mapping being there turns it on."),
     MAP(BACKEND, "probe", PROBE, .nginx = "health_check", .doc = "Active probing."),
     ROW(BACKEND, "verdicts", ENUM, B(verdicts), .fallback = "confirm", .words = verdict_policies, .doc = "How a pushed `unreachable` is taken: `confirm` it by an own probe, `trust` or `ignore` it."),
     ROW(BACKEND, "verdict_policy", ENUM, B(verdicts), .fallback = "confirm", .words = verdict_policies, .flags = FL_D_PUSH, .doc = "The key `verdicts` in a push, where that name holds the pushed verdicts."),
@@ -236,12 +236,7 @@ static const struct fl_scope_row scopes[] = {
 };
 // clang-format on
 
-static const char *const not_yet[] = {
-    [FL_NOT_YET_NONE] = "",
-    [FL_NOT_YET_TLS] = "TLS to backends is not there yet; requests to this backend are refused",
-};
 _Static_assert(FL_COUNTOF(scopes) == FL_SCOPE_COUNT, "a row per scope");
-_Static_assert(FL_COUNTOF(not_yet) == FL_NOT_YET_COUNT, "a text per topic");
 
 const struct fl_scope_row *fl_scope_row(enum fl_scope s)
 {
@@ -278,10 +273,4 @@ unsigned fl_directive_bit(const struct fl_directive *d)
 {
     unsigned count;
     return (unsigned)(d - fl_scope_rows(d->scope, &count));
-}
-
-const char *fl_not_yet_text(enum fl_not_yet topic)
-{
-    FL_MUST((unsigned)topic < FL_NOT_YET_COUNT);
-    return not_yet[topic];
 }

@@ -84,13 +84,6 @@ enum fl_directive_flags {
     FL_D_INLINE = 1 << 9,     /* --show-config writes the mapping on one line */
 };
 
-/* Behaviour that is not there yet; a row names its topic, and removing that is all it takes. */
-enum fl_not_yet {
-    FL_NOT_YET_NONE,
-    FL_NOT_YET_TLS,
-    FL_NOT_YET_COUNT,
-};
-
 struct fl_directive {
     const char *name;
     enum fl_scope scope;
@@ -103,7 +96,6 @@ struct fl_directive {
     int64_t min, max;          /* of numbers in the field's unit; of texts the length */
     const char *const *words;  /* ENUM, NULL-terminated */
     enum fl_scope child;       /* of MAP, LIST, BACKENDS, ROUTES, PATHS, SERVICES */
-    enum fl_not_yet not_yet;
     const char *nginx; /* the nginx directive or parameter of this meaning; NULL: none */
     const char *doc;   /* one sentence */
 };
@@ -129,6 +121,5 @@ const struct fl_directive *fl_scope_rows(enum fl_scope s, unsigned *count);
 const struct fl_directive *fl_scope_find(enum fl_scope s,
                                          const char *name); /* without mixin; NULL: absent */
 unsigned fl_directive_bit(const struct fl_directive *d);
-const char *fl_not_yet_text(enum fl_not_yet topic); /* what happens instead */
 
 #endif

@@ -313,8 +313,9 @@ enum fl_attempt_step fl_attempt_upload(struct fl_exchange *x)
         if (got == FL_REPLAY_BAD) {
             return client_bad(x);
         }
-        if (got == FL_REPLAY_MORE || (got == FL_REPLAY_PAUSED && !a->up->writable)) {
-            break;
+        bool waits = x->body.unsent_bytes > 0 && (!a->up->writable || !has_body_to_send(x));
+        if (got == FL_REPLAY_MORE || (got != FL_REPLAY_GOT && waits)) {
+            break; /* an edge, or the 100, says when to go on */
         }
         if (got == FL_REPLAY_PAUSED && x->body.unsent_bytes == 0) {
             fl_exchange_starve(x); /* no buffer now */

@@ -36,6 +36,7 @@ struct bed {
     unsigned visit_count, visit_cap;
     struct user *users;
     unsigned users_open;
+    struct sim_counts seen; /* when the running rules were looked at last */
     uint64_t log_lines, log_tries, log_attempts;
     struct blob events; /* event-log lines */
     const char *gated;  /* address whose verdict blocks; NULL none */

@@ -39,8 +39,21 @@ static void check_memory(const struct fl_worker *w)
              (unsigned long long)replay, (unsigned long long)w->replay_limit_bytes);
 }
 
+/* A turn without an event and without a byte is a busy loop, unless it is one of a few. */
+static void check_idle(struct bed *b)
+{
+    struct sim_counts now = sim_counts(b->world), was = b->seen;
+    uint64_t bytes = now.bytes_received + now.bytes_sent - was.bytes_received - was.bytes_sent;
+    uint64_t turns = now.turns - was.turns, events = now.events - was.events;
+    BED_MUST(turns <= 600 + 2 * events + bytes / 256,
+             "a busy loop: %llu turns for %llu events and %llu bytes", (unsigned long long)turns,
+             (unsigned long long)events, (unsigned long long)bytes);
+    b->seen = now;
+}
+
 void bed_rules_running(struct bed *b)
 {
+    check_idle(b);
     for (unsigned i = 0; i < b->threads; i++) {
         struct fl_worker *w = &b->engine->workers[i];
         fl_list_each (it, &w->clients) {

@@ -25,7 +25,12 @@ struct side {
     struct stream got, sent; /* sent: by a client, to know what it asked */
     struct asked asked[ASKED];
     unsigned asked_count;
-    char last_id[32]; /* origin: of the request that came last */
+    /* Of an origin: the id of the request that came last; requests and final answers so far. One
+     * that said anything of its own does not name requests any more: nobody could tell its second
+     * answer to a request from the first one to the next. */
+    char last_id[32];
+    unsigned requests, finals;
+    bool wild;
 };
 
 struct play {
@@ -84,6 +89,7 @@ static void read_requests(struct play *p, struct side *s)
         BED_MUST(step != STREAM_BROKEN, "an origin got a malformed request");
         unsigned n = number_of(s->got.id);
         memcpy(s->last_id, s->got.id, sizeof s->last_id);
+        s->requests += step == STREAM_HEAD;
         if (step == STREAM_WHOLE && n < IDS) {
             p->whole[n]++;
             BED_MUST(!p->once[n] || p->whole[n] == 1, "%s was repeated", s->got.id);
@@ -211,7 +217,7 @@ static const char *const answers[] = {
     "HTTP/1.1 417 No\r\nx-for: @\r\nContent-Length: 0\r\n\r\n",
     "HTTP/1.1 502 Bad\r\nx-for: @\r\nContent-Length: 0\r\n\r\n",
 };
-enum { ANSWERS = sizeof answers / sizeof answers[0] };
+enum { ANSWERS = sizeof answers / sizeof answers[0], HUNDRED = 3, HINTS = 4 };
 
 static void say(struct side *s, const char *bytes, size_t n)
 {
@@ -250,12 +256,17 @@ static void say_request(struct play *p, struct side *s, unsigned which)
 
 static void say_answer(struct side *s, unsigned which)
 {
-    say_text(s, answers[which], s->last_id);
+    bool final = which != HUNDRED && which != HINTS;
+    if (!final || s->finals < s->requests) {
+        s->finals += final;
+        say_text(s, answers[which], s->wild ? "" : s->last_id);
+    }
 }
 
 static void say_raw(struct side *s, struct input *in)
 {
     size_t n = byte(in), left = (size_t)(in->end - in->at);
+    s->wild = true;
     n = n < left ? n : left;
     say(s, (const char *)in->at, n);
     in->at += n;

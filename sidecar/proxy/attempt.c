@@ -3,13 +3,11 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/base/fmt.h"
-#include "common/http1/head_write.h"
-#include "common/http1/headers.h"
 #include "common/io/sock.h"
 #include "common/model/tls_fault.h"
 #include "common/tls/tls_terms.h"
 #include "sidecar/proxy/exchange.h"
+#include "sidecar/proxy/outgoing_head.h"
 #include "sidecar/proxy/relay.h"
 #include "sidecar/proxy/upstream.h"
 #include "sidecar/proxy/worker.h"
@@ -39,73 +37,6 @@ enum fl_attempt_step fl_attempt_fail(struct fl_exchange *x, enum fl_outcome o, i
     rec->status = fl_outcome_row(o)->upstream_status;
     rec->response_us = fl_reactor_now_us(x->worker->reactor) - a->began_us;
     return FL_ATTEMPT_FAILED;
-}
-
-/* Our own lines at the end of the request head, and the empty line. */
-static size_t print_own_lines(struct fl_exchange *x)
-{
-    const struct fl_request_head *q = &x->request;
-    struct fl_fmt f = fl_fmt_of(x->own_lines, sizeof x->own_lines);
-    if (fl_headers_find(&q->head, FL_HTTP_X_REQUEST_ID) == NULL) {
-        fl_head_write_field(&f, "x-request-id", fl_span_of(x->request_id));
-    }
-    if (q->framing == FL_FRAMING_CHUNKED) {
-        fl_fmt_text(&f, "Transfer-Encoding: chunked\r\n");
-    }
-    if (x->own_expect) {
-        fl_fmt_text(&f, "Expect: 100-continue\r\n");
-    }
-    if (q->rewrite_length) {
-        fl_head_write_uint(&f, "Content-Length", q->content_length);
-    }
-    if (q->max_forwards > 0) {
-        fl_head_write_uint(&f, "Max-Forwards", (uint64_t)q->max_forwards - 1);
-    }
-    if (q->host_len == 0 && fl_headers_find(&q->head, FL_HTTP_HOST) == NULL) {
-        fl_head_write_field(&f, "Host",
-                            fl_span_of(x->attempt.up->peer->address)); /* HTTP/1.0 without Host */
-    }
-    fl_fmt_text(&f, "\r\n");
-    FL_MUST(!f.cut);
-    return f.len;
-}
-
-/* The head as slices of what the client sent, minus hop-by-hop fields, plus our lines. False: no
- * buffer. */
-static bool build_head(struct fl_exchange *x)
-{
-    struct fl_attempt *a = &x->attempt;
-    const struct fl_request_head *q = &x->request;
-    const char *head = x->head->bytes + x->head_off;
-    struct fl_slice slices[FL_GATHER_MAX - 2];
-    bool whole = !q->rewrite_line;
-    int n = fl_head_slices(head, &q->head, FL_FIELD_HOP, whole, slices, FL_GATHER_MAX - 2);
-    fl_gather_clear(&a->out);
-    if ((!whole || n < 0) && x->line == NULL) {
-        x->line = fl_buffer_take(&x->worker->buffers, FL_BUFFER_64K, FL_BUFFER_FOR_ANSWER);
-        if (x->line == NULL) {
-            return false;
-        }
-        struct fl_fmt f = fl_fmt_of(x->line->bytes, x->line->cap);
-        if (!whole) {
-            fl_head_write_request_line(&f, head, q);
-        }
-        if (n < 0) {
-            fl_head_copy(&f, head, &q->head, FL_FIELD_HOP, whole);
-        }
-        if (f.cut) {
-            return false;
-        }
-        x->line->end = (uint32_t)f.len;
-    }
-    if (x->line != NULL) {
-        fl_gather_add(&a->out, x->line->bytes, x->line->end);
-    }
-    for (int i = 0; i < n; i++) {
-        fl_gather_add(&a->out, head + slices[i].off, slices[i].len);
-    }
-    fl_gather_add(&a->out, x->own_lines, print_own_lines(x));
-    return true;
 }
 
 static enum fl_attempt_step connect_failed(struct fl_exchange *x, int err)
@@ -173,7 +104,7 @@ enum fl_attempt_step fl_attempt_begin(struct fl_exchange *x, const struct fl_pic
         a->connected_us = a->began_us;
         a->sent_progress_ms = a->began_ms;
     }
-    if (!build_head(x)) {
+    if (!fl_outgoing_head(x)) {
         return fl_attempt_fail(x, FL_OUTCOME_LOCAL_RESOURCE, ENOBUFS);
     }
     return fl_attempt_run(x);

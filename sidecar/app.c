@@ -10,6 +10,7 @@
 #include "common/io/sock.h"
 #include "common/model/directives.h"
 #include "sidecar/admin/admin.h"
+#include "sidecar/admin/apply.h"
 #include "sidecar/load.h"
 #include "sidecar/process.h"
 #include "sidecar/signals.h"
@@ -18,6 +19,7 @@
 #define ADMIN_BACKLOG      64
 #define DRAIN_LOOK_MS      20
 #define SETTLED_MS         2000
+#define RELOAD_AGAIN_MS    100
 
 struct app {
     const struct fl_app_options *options;
@@ -29,7 +31,7 @@ struct app {
     struct fl_control *control;
     struct fl_mhd *status, *admin;
     struct fl_signals signals;
-    struct fl_timer drain, settled;
+    struct fl_timer drain, settled, again;
     int admin_fd, status_fd; /* until their servers take them over */
     int64_t began_ms, drain_until_ms;
     unsigned threads;
@@ -65,16 +67,14 @@ static void say(const struct app *a, enum fl_log_level level, const char *msg, c
     fl_log_end(&a->log, &l);
 }
 
-/* Findings as event lines: while it runs, stderr is JSON. */
-static void say_findings(const struct app *a, const struct fl_findings *f, const char *msg)
+/* Warnings as event lines: while it runs, stderr is JSON. */
+static void say_warnings(const struct app *a, const struct fl_findings *f)
 {
     for (const struct fl_finding *one = f->first; one != NULL; one = one->next) {
         char text[1024];
         struct fl_fmt out = fl_fmt_of(text, sizeof(text));
         fl_findings_print(f, one, &out);
-        bool error = one->severity == FL_SEVERITY_ERROR;
-        say(a, error ? FL_LOG_ERROR : FL_LOG_WARN, error ? msg : "configuration warning", "cause",
-            text);
+        say(a, FL_LOG_WARN, "configuration warning", "cause", text);
     }
 }
 
@@ -84,19 +84,24 @@ static void reload(struct app *a)
 {
     struct fl_findings f;
     fl_findings_init(&f, a->options->config_path);
-    struct fl_config *fresh = fl_load_config(a->options, &f);
-    if (fresh != NULL) {
-        fl_load_keep(fl_control_file(a->control), fresh, &f);
-    }
-    int rc = fresh != NULL ? fl_control_reload(a->control, fresh, &f) : -EINVAL;
-    say_findings(a, &f, "config refused");
-    if (rc == 0) {
-        say(a, FL_LOG_INFO, "config applied", "file", a->options->config_path);
-    } else {
-        fl_config_free(fresh);
-        say(a, FL_LOG_ERROR, "config refused", "cause", "nothing was changed");
+    const struct fl_apply_order o = {
+        .fresh = fl_load_config(a->options, &f),
+        .findings = &f,
+        .source = FL_APPLY_FROM_FILE,
+    };
+    if (fl_apply(a->control, &o) < 0) { /* one that came by the admin API is not decided yet */
+        fl_config_free(o.fresh);
+        fl_timer_set(a->reactor, &a->again, fl_reactor_now_ms(a->reactor) + RELOAD_AGAIN_MS);
     }
     fl_findings_done(&f);
+}
+
+static void on_again(struct fl_timer *t)
+{
+    struct app *a = fl_container_of(t, struct app, again);
+    if (!a->draining) {
+        reload(a);
+    }
 }
 
 static void on_drain(struct fl_timer *t)
@@ -239,6 +244,8 @@ static int start_control(struct app *a, struct fl_config *c, struct fl_findings 
         .writer = a->writer,
         .threads = a->threads,
         .seed = fl_process_random(),
+        .overrides = a->options->overrides,
+        .override_count = a->options->override_count,
         .booted = on_booted,
         .arg = a,
     };
@@ -293,7 +300,7 @@ static int start(struct app *a, struct fl_config *c, struct fl_findings *f)
         a->exit_code = f->errors > 0 ? FL_EXIT_USAGE : FL_EXIT_REFUSED;
         return rc;
     }
-    say_findings(a, f, "configuration warning");
+    say_warnings(a, f);
     rc = start_threads(a);
     rc = rc == 0 ? start_servers(a) : rc;
     if (rc < 0) {
@@ -337,6 +344,7 @@ static void end(struct app *a)
         fl_reactor_close(a->reactor, &a->signals.io);
         fl_timer_remove(a->reactor, &a->drain);
         fl_timer_remove(a->reactor, &a->settled);
+        fl_timer_remove(a->reactor, &a->again);
         fl_reactor_turn(a->reactor, 0); /* what was to be freed at the end of a turn */
     }
     fl_reactor_free(a->reactor);
@@ -359,6 +367,7 @@ int fl_app_run(const struct fl_app_options *o)
     struct app a = {.options = o, .admin_fd = -1, .status_fd = -1, .signals = {.io = {.fd = -1}}};
     fl_timer_init(&a.drain, on_drain);
     fl_timer_init(&a.settled, on_settled);
+    fl_timer_init(&a.again, on_again);
     int rc = start(&a, c, &f);
     fl_findings_done(&f);
     if (rc == 0) {

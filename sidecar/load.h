@@ -8,8 +8,5 @@
 FL_MUST_USE struct fl_config *fl_load_config(const struct fl_app_options *o, struct fl_findings *f);
 /* Every finding, one a line, to stderr. */
 void fl_load_print(const struct fl_findings *f);
-/* Keys that are taken at the start only: where fresh differs from now, fresh gets now's value and a
- * warning says so. */
-void fl_load_keep(const struct fl_config *now, struct fl_config *fresh, struct fl_findings *f);
 
 #endif

@@ -28,14 +28,6 @@ void fl_config_get(struct fl_mhd_call *call, void *arg)
     fl_findings_done(&f);
 }
 
-void fl_config_put(struct fl_mhd_call *call, void *arg)
-{
-    (void)arg;
-    fl_mhd_problem(call, 501, "not_implemented",
-                   "applying a configuration over HTTP is not built yet: change the file and send "
-                   "SIGHUP (nothing was changed)");
-}
-
 void fl_config_tap(struct fl_mhd_call *call, void *arg)
 {
     (void)arg;

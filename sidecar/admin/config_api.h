@@ -1,10 +1,10 @@
-/* config_api - the running configuration, events, and what is not served yet. */
+/* config_api - the running configuration: shown, replaced (apply_api.c), and its events. */
 #ifndef FL_SIDECAR_ADMIN_CONFIG_API_H
 #define FL_SIDECAR_ADMIN_CONFIG_API_H
 
 #include "common/io/bridge/mhd_bridge.h"
 
-/* arg: struct fl_control. put and tap answer 501 for now. */
+/* arg: struct fl_control. tap answers 501 for now. */
 fl_mhd_fn fl_config_get, fl_config_put, fl_config_events, fl_config_tap;
 
 #endif

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "sidecar/admin/apply.h"
 #include "sidecar/admin/control_inner.h"
 
 #define RECLAIM_FIRST_MS 20
@@ -224,8 +225,10 @@ int fl_control_new(const struct fl_control_conf *conf, struct fl_config *file,
     fl_list_init(&c->waits);
     c->file = file;
     int rc = make_parts(c);
-    rc = rc == 0 ? fl_push_load_keys(c, file, f) : rc;
+    struct fl_verify_keys *keys = NULL;
+    rc = rc == 0 ? fl_push_read_keys(c, file, f, &keys) : rc;
     if (rc == 0) {
+        fl_push_take_keys(c, keys);
         fl_push_restore(c);
         c->first = fl_control_build(c, f);
         rc = c->first != NULL ? 0 : f->errors > 0 ? -EINVAL : -ENOMEM;
@@ -259,6 +262,7 @@ struct fl_control *fl_control_free(struct fl_control *c)
         fl_timer_remove(c->conf.reactor, timers[i]);
     }
     fl_list_remove(&c->rebuild.node);
+    fl_apply_cancel(c);
     free_list(&c->backends);
     free_list(&c->peers);
     free_list(&c->waits); /* their calls end with the admin server */
@@ -309,55 +313,6 @@ void fl_control_turn(struct fl_control *c)
         }
     }
     fl_control_notice_health(c);
-}
-
-static void tell_refused(struct fl_control *c)
-{
-    fl_events_add(c->events, fl_control_wall_ms(c), "config_refused", "", "",
-                  "the file was read again and refused, nothing was changed");
-}
-
-/* Are the controller's names left alone, and is the whole of it valid? */
-static int judge_reload(struct fl_control *c, struct fl_config *fresh, struct fl_findings *f,
-                        bool *ret_same)
-{
-    struct fl_config *in_force = fl_control_effective(c, c->file, c->pushed, f);
-    if (in_force == NULL) {
-        return -ENOMEM;
-    }
-    struct fl_config *trial = NULL;
-    if (fl_state_settle_owners(c->file, in_force, fresh, f)) {
-        trial = fl_control_effective(c, fresh, c->pushed, f);
-    }
-    if (trial != NULL && !fl_control_tls_check(c, trial, f)) {
-        trial = fl_config_free(trial);
-    }
-    *ret_same = trial != NULL && trial->hash == in_force->hash;
-    bool good = trial != NULL;
-    fl_config_free(trial);
-    fl_config_free(in_force);
-    if (!good) {
-        return f->errors > 0 ? -EINVAL : -ENOMEM;
-    }
-    return fl_push_load_keys(c, fresh, f);
-}
-
-int fl_control_reload(struct fl_control *c, struct fl_config *fresh, struct fl_findings *f)
-{
-    bool same = false;
-    int rc = judge_reload(c, fresh, f, &same);
-    if (rc < 0) {
-        tell_refused(c);
-        return rc;
-    }
-    fl_config_free(c->file);
-    c->file = fresh;
-    if (!same) {
-        fl_events_add(c->events, fl_control_wall_ms(c), "config_applied", "", "",
-                      "the file was read again");
-    }
-    fl_control_changed(c);
-    return 0;
 }
 
 const struct fl_config *fl_control_file(const struct fl_control *c)

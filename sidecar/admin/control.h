@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "common/base/check.h"
+#include "common/codec/config_yaml.h"
 #include "common/io/log.h"
 #include "common/io/reactor.h"
 #include "common/model/config.h"
@@ -25,6 +26,9 @@ struct fl_control_conf {
     const struct fl_log_writer *writer; /* for log_dropped_total; NULL: none */
     unsigned threads;
     uint64_t seed; /* jitter and hashing */
+    const struct fl_config_override
+        *overrides; /* of the environment: hold for what is applied, too */
+    size_t override_count;
     /* The boot gate has decided, once: may_run false = exit 1 (boot_probe: enforce, every probed
      * backend is down). */
     void (*booted)(void *arg, bool may_run);
@@ -48,12 +52,8 @@ void fl_control_begin(struct fl_control *c, struct fl_engine *engine);
 /* The top of every turn: has a data thread asked for a probe? */
 void fl_control_turn(struct fl_control *c);
 
-const struct fl_config *
-fl_control_file(const struct fl_control *c); /* as last taken from the file */
-/* A configuration that was read again. Takes fresh over, on success. -EINVAL: refused, findings say
- * why, nothing changed. */
-FL_MUST_USE int fl_control_reload(struct fl_control *c, struct fl_config *fresh,
-                                  struct fl_findings *f);
+/* As last taken: from the file, or by PUT /_/api/admin/config (apply.h). */
+const struct fl_config *fl_control_file(const struct fl_control *c);
 
 /* SIGTERM has come: readiness says so. */
 void fl_control_drain(struct fl_control *c);

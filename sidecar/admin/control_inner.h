@@ -58,7 +58,8 @@ struct fl_control {
     struct fl_events *events;
     struct fl_tls_shelf *tls;
     unsigned tls_ticks;
-    char tls_said[320]; /* the last warning about a backend without terms */
+    char tls_said[320];     /* the last warning about a backend without terms */
+    struct fl_apply *apply; /* a configuration whose backends are being asked; NULL: none */
 
     struct fl_mhd *status_server, *admin_server; /* for figures; NULL: not open */
 
@@ -125,8 +126,11 @@ void fl_control_tls_tick(struct fl_control *c);    /* each second: have files ch
 void fl_control_boot_gate(struct fl_control *c);
 
 /* push_restore.c: the keys of the file, then what the state file holds. */
-int fl_push_load_keys(struct fl_control *c, const struct fl_config *file,
-                      struct fl_findings *f); /* 0, -EINVAL */
+int fl_push_read_keys(const struct fl_control *c, const struct fl_config *file,
+                      struct fl_findings *f,
+                      struct fl_verify_keys **ret); /* 0, -EINVAL; *ret NULL: none are named, or
+                                                       pushed ones hold */
+void fl_push_take_keys(struct fl_control *c, struct fl_verify_keys *keys); /* NULL: as they were */
 void fl_push_restore(struct fl_control *c);
 /* waiting: a service-backed backend without members; stale: no push for too long; else ready. */
 const char *fl_push_membership(const struct fl_control *c);

@@ -10,8 +10,10 @@
 
 #define KEY_FILE_MAX_BYTES 65536
 
-int fl_push_load_keys(struct fl_control *c, const struct fl_config *file, struct fl_findings *f)
+int fl_push_read_keys(const struct fl_control *c, const struct fl_config *file,
+                      struct fl_findings *f, struct fl_verify_keys **ret)
 {
+    *ret = NULL;
     const char *path = file->push.public_key_file;
     if (path[0] == '\0' || c->pushed_keys != NULL) {
         return 0; /* a pushed set replaces the file's for good */
@@ -34,9 +36,16 @@ int fl_push_load_keys(struct fl_control *c, const struct fl_config *file, struct
                         path);
         return -EINVAL;
     }
-    fl_verify_keys_free(c->keys);
-    c->keys = keys;
+    *ret = keys;
     return 0;
+}
+
+void fl_push_take_keys(struct fl_control *c, struct fl_verify_keys *keys)
+{
+    if (keys != NULL) {
+        fl_verify_keys_free(c->keys);
+        c->keys = keys;
+    }
 }
 
 static void warn_ignored(struct fl_control *c, const char *why)

@@ -16,6 +16,7 @@
 #include "common/codec/config_yaml.h"
 #include "common/io/sock.h"
 #include "sidecar/admin/admin.h"
+#include "sidecar/admin/apply.h"
 #include "sidecar/admin/control_inner.h"
 
 static struct harness {
@@ -70,6 +71,46 @@ static void h_turn_ms(int64_t ms)
     do {
         fl_reactor_turn(h.reactor, 2);
     } while (fl_reactor_now_ms(h.reactor) < end_ms);
+}
+
+/* What came of the last h_apply; end -1: it is not decided yet. The rest is only told while it is.
+ */
+static struct {
+    int end;
+    bool changed;
+    uint64_t hash;
+    char text[640]; /* the first refusal or finding */
+} h_applied;
+
+static void h_on_applied(void *arg, const struct fl_apply_result *r)
+{
+    (void)arg;
+    assert_int_equal(h_applied.end, -1); /* once */
+    h_applied.end = (int)r->end;
+    h_applied.changed = r->changed;
+    h_applied.hash = r->hash;
+    const char *text = r->refusal_count > 0         ? r->refusals[0].sentence
+                       : r->findings->first != NULL ? r->findings->first->text
+                                                    : "";
+    (void)snprintf(h_applied.text, sizeof(h_applied.text), "%s", text);
+}
+
+__attribute__((unused)) static int h_apply(struct fl_config *fresh, bool force)
+{
+    struct fl_findings f;
+    fl_findings_init(&f, "fresh.yaml");
+    h_applied.end = -1;
+    const struct fl_apply_order o = {.fresh = fresh,
+                                     .findings = &f,
+                                     .source = FL_APPLY_FROM_API,
+                                     .force = force,
+                                     .done = h_on_applied};
+    int rc = fl_apply(h.control, &o);
+    if (rc < 0) {
+        fl_config_free(fresh);
+    }
+    fl_findings_done(&f);
+    return rc;
 }
 
 /* Everything up to, but without, the first turn. */

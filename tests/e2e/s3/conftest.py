@@ -107,11 +107,11 @@ def sidecar(ports, started):
 
 @pytest.fixture
 def client():
-    """client(Class, sidecar) starts one that talks to the sidecar."""
+    """client(Class, sidecar, store) starts one that talks to the sidecar in front of the store."""
     clients = []
 
-    def start(kind, front, *args):
-        clients.append(kind(f"http://127.0.0.1:{front.data_port}", *args))
+    def start(kind, front, store, *args):
+        clients.append(store.without_broken(kind(f"http://127.0.0.1:{front.data_port}", *args)))
         return clients[-1]
 
     yield start

@@ -16,7 +16,7 @@ def name(kind):
 @pytest.mark.parametrize("kind", CLIENTS, ids=name)
 def test_in_calm(kind, store, sidecar, client, bodies):
     front = sidecar(config(store))
-    Course(client(kind, front), bodies, f"calm-{kind.name}/").run()
+    Course(client(kind, front, store), bodies, f"calm-{kind.name}/").run()
     assert not failed(front) and not retried(front)
     assert set(peers_used(front)) == set(store.addresses()), "traffic did not reach all three peers"
 
@@ -62,7 +62,7 @@ class Mishaps:
 @pytest.mark.parametrize("kind", CLIENTS, ids=name)
 def test_while_peers_die(kind, store, sidecar, client, bodies):
     front = sidecar(config(store, fail_timeout="2s"))
-    one = client(kind, front)
+    one = client(kind, front, store)
     course = Course(one, bodies, f"mishap-{kind.name}/")
     course.fault = Mishaps(store, front, lambda: one.do("head", key=f"mishap-{kind.name}/a.bin"))
     course.run()

@@ -73,6 +73,13 @@ class Store:
                 self.start(n)
 
     # -- facts ------------------------------------------------------------------------------------------------
+    broken = {}  # client's name: operations that this store gets wrong by itself, with no proxy between
+
+    def without_broken(self, client):
+        """The client, less what it cannot do with this store; so what remains fails through no fault of the store."""
+        client.can = client.can - self.broken.get(client.name, set())
+        return client
+
     def address(self, n):
         return ("127.0.0.1", self.peer_ports[n])
 
@@ -88,6 +95,9 @@ class Versitygw(Store):
     """versitygw with its posix backend: strict, close to AWS. Three processes over one directory."""
 
     kind = "versitygw"
+    # It may answer such a body before it has read HTTP's last chunk, and then takes "0\r\n\r\n" for the head of the next
+    # request on that connection: 400, or a reset, for some 6 of 1000 streams sent to it directly.
+    broken = {"js-v3": {"stream"}}
 
     def __init__(self, ports, peers=3):
         super().__init__(ports, peers)

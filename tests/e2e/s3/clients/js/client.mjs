@@ -81,4 +81,6 @@ async function answer(q) {
   process.stdout.write(JSON.stringify({ id: q.id, ...r }) + "\n");
 }
 
-createInterface({ input: process.stdin }).on("line", (line) => answer(JSON.parse(line)));
+createInterface({ input: process.stdin })
+  .on("line", (line) => answer(JSON.parse(line)))
+  .on("close", () => process.exit(0));

@@ -26,6 +26,17 @@ struct record {
     struct attempt_part attempt[FL_ATTEMPTS_LOGGED];
 };
 
+static uint32_t shown_of(const struct record *r)
+{
+    return r->attempts < FL_ATTEMPTS_LOGGED ? r->attempts : FL_ATTEMPTS_LOGGED;
+}
+
+/* Of the struct as far as it is used: attempts that were not made are not copied. */
+static size_t size_of(const struct record *r)
+{
+    return offsetof(struct record, attempt) + shown_of(r) * sizeof r->attempt[0];
+}
+
 static struct fl_span take(const char **at, uint32_t len)
 {
     struct fl_span s = {*at, len};
@@ -102,7 +113,7 @@ static void print_column(struct fl_fmt *f, const char *name, const struct record
     fl_fmt_text(f, ",\"");
     fl_fmt_text(f, name);
     fl_fmt_text(f, "\":\"");
-    uint32_t shown = r->attempts < FL_ATTEMPTS_LOGGED ? r->attempts : FL_ATTEMPTS_LOGGED;
+    uint32_t shown = shown_of(r);
     for (uint32_t i = 0; i < shown; i++) {
         const struct attempt_part *a = &r->attempt[i];
         fl_fmt_text(f, i > 0 ? ", " : "");
@@ -123,9 +134,11 @@ static void print_column(struct fl_fmt *f, const char *name, const struct record
 void fl_access_log_format(const void *record, size_t len, struct fl_fmt *out)
 {
     struct record r;
-    FL_MUST(len >= sizeof r);
-    memcpy(&r, record, sizeof r);
-    const char *at = (const char *)record + sizeof r;
+    FL_MUST(len >= offsetof(struct record, attempt));
+    memcpy(&r, record, offsetof(struct record, attempt));
+    FL_MUST(len >= size_of(&r));
+    memcpy(&r, record, size_of(&r));
+    const char *at = (const char *)record + size_of(&r);
     fl_fmt_text(out, "{\"ts\":\"");
     fl_fmt_rfc3339(out, r.wall_ms);
     fl_fmt_char(out, '"');
@@ -183,8 +196,7 @@ static void fill(const struct fl_exchange *x, struct record *r)
     r->status = x->status;
     r->tries = x->tries;
     r->attempts = x->attempts;
-    uint32_t shown = x->attempts < FL_ATTEMPTS_LOGGED ? x->attempts : FL_ATTEMPTS_LOGGED;
-    for (uint32_t i = 0; i < shown; i++) {
+    for (uint32_t i = 0; i < shown_of(r); i++) {
         const struct fl_attempt_record *a = &x->records[i];
         r->attempt[i] = (struct attempt_part){a->connect_us, a->header_us, a->response_us,
                                               a->status, (uint32_t)strlen(a->peer->address)};
@@ -194,10 +206,11 @@ static void fill(const struct fl_exchange *x, struct record *r)
 void fl_access_log_write(struct fl_exchange *x)
 {
     int64_t request_us = fl_reactor_now_us(x->worker->reactor) - x->began_us;
-    if (!wanted(x, request_us)) {
+    if (x->worker->access_ring == NULL || !wanted(x, request_us)) {
         return;
     }
-    struct record r = {.request_us = request_us};
+    struct record r FL_UNCLEARED;
+    r.request_us = request_us;
     fill(x, &r);
     char from_text[FL_ADDR_TEXT_MAX];
     struct fl_fmt from = fl_fmt_of(from_text, sizeof from_text);
@@ -215,21 +228,21 @@ void fl_access_log_write(struct fl_exchange *x)
         fl_span_of(x->cause.text)};
     uint32_t *lengths[8] = {&r.from_len, &r.host_len,  &r.method_len,  &r.uri_len,
                             &r.id_len,   &r.route_len, &r.backend_len, &r.cause_len};
-    size_t size = sizeof r;
+    size_t fixed = size_of(&r), size = fixed;
     for (unsigned i = 0; i < 8; i++) {
         *lengths[i] = (uint32_t)parts[i].len;
         size += parts[i].len;
     }
-    uint32_t shown = r.attempts < FL_ATTEMPTS_LOGGED ? r.attempts : FL_ATTEMPTS_LOGGED;
+    uint32_t shown = shown_of(&r);
     for (uint32_t i = 0; i < shown; i++) {
         size += r.attempt[i].address_len;
     }
-    char *at = fl_log_reserve(x->worker->log.ring, FL_LOG_STDOUT, fl_access_log_format, size);
+    char *at = fl_log_reserve(x->worker->access_ring, FL_LOG_STDOUT, fl_access_log_format, size);
     if (at == NULL) {
         return; /* counted by the ring */
     }
-    memcpy(at, &r, sizeof r);
-    at += sizeof r;
+    memcpy(at, &r, fixed);
+    at += fixed;
     for (unsigned i = 0; i < 8; i++) {
         memcpy(at, parts[i].ptr, parts[i].len);
         at += parts[i].len;
@@ -238,5 +251,5 @@ void fl_access_log_write(struct fl_exchange *x)
         memcpy(at, x->records[i].peer->address, r.attempt[i].address_len);
         at += r.attempt[i].address_len;
     }
-    fl_log_commit(x->worker->log.ring, size);
+    fl_log_commit(x->worker->access_ring, size);
 }

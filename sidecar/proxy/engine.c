@@ -6,7 +6,7 @@
 
 #include "sidecar/proxy/engine_state.h"
 
-enum { STACK_BYTES = 256 * 1024, RING_BYTES = 256 * 1024, QUIET_MS = 1000 };
+enum { STACK_BYTES = 256 * 1024, QUIET_MS = 1000 };
 
 int fl_engine_new(const struct fl_config *config, unsigned threads, struct fl_log_writer *logs,
                   uint64_t seed, struct fl_engine **ret)
@@ -26,8 +26,7 @@ int fl_engine_new(const struct fl_config *config, unsigned threads, struct fl_lo
     memset(e->workers, 0, threads * sizeof *e->workers);
     int rc = 0;
     for (unsigned i = 0; i < threads && rc == 0; i++) {
-        struct fl_log_ring *ring = logs != NULL ? fl_log_ring_new(logs, RING_BYTES) : NULL;
-        rc = fl_worker_init(&e->workers[i], i, e, config, threads, ring);
+        rc = fl_worker_init(&e->workers[i], i, e, config, threads, logs);
     }
     if (rc != 0) {
         fl_engine_free(e, NULL);

@@ -10,7 +10,12 @@
 #include "sidecar/proxy/listener.h"
 #include "sidecar/proxy/upstream.h"
 
-enum { HOUSE_MS = 2000, QUEUE_MS = 5 };
+enum {
+    ACCESS_RING_BYTES = 256 * 1024,
+    EVENT_RING_BYTES = 64 * 1024,
+    HOUSE_MS = 2000,
+    QUEUE_MS = 5
+};
 
 /* Peers that were removed or drained keep no idle connection; afterwards nothing of this thread but
  * exchanges under way reaches into an older snapshot. */
@@ -133,7 +138,7 @@ static void on_house(struct fl_timer *t)
 }
 
 int fl_worker_init(struct fl_worker *w, unsigned index, struct fl_engine *e,
-                   const struct fl_config *c, unsigned threads, struct fl_log_ring *ring)
+                   const struct fl_config *c, unsigned threads, struct fl_log_writer *logs)
 {
     *w = (struct fl_worker){
         .index = index, .engine = e, .replay_limit_bytes = c->replay_memory_bytes / threads};
@@ -146,7 +151,14 @@ int fl_worker_init(struct fl_worker *w, unsigned index, struct fl_engine *e,
     if (w->response == NULL || (threads > 1 && w->handoff_from == NULL)) {
         return -ENOMEM;
     }
-    w->log = (struct fl_log){.ring = ring, .level = (enum fl_log_level)c->log_level};
+    w->log = (struct fl_log){.level = (enum fl_log_level)c->log_level};
+    if (logs != NULL) {
+        w->access_ring = fl_log_ring_new(logs, ACCESS_RING_BYTES);
+        w->log.ring = fl_log_ring_new(logs, EVENT_RING_BYTES);
+        if (w->access_ring == NULL || w->log.ring == NULL) {
+            return -ENOMEM;
+        }
+    }
     fl_buffers_init(&w->buffers, c->buffer_memory_bytes / threads);
     fl_list_init(&w->clients);
     fl_list_init(&w->queue);

@@ -26,7 +26,9 @@ struct fl_worker {
     unsigned index;
     struct fl_engine *engine;
     struct fl_reactor *reactor;
-    struct fl_log log;
+    struct fl_log
+        log; /* event lines, on a ring of their own: they never wait behind access lines */
+    struct fl_log_ring *access_ring;
     const struct fl_snapshot *snapshot; /* adopted at the top of a turn */
     struct fl_rng rng;
     struct fl_buffers buffers;
@@ -57,7 +59,7 @@ struct fl_worker {
 
 FL_MUST_USE int fl_worker_init(struct fl_worker *w, unsigned index, struct fl_engine *e,
                                const struct fl_config *c, unsigned threads,
-                               struct fl_log_ring *ring);
+                               struct fl_log_writer *logs);
 void fl_worker_done(struct fl_worker *w); /* after its thread has ended; closes what is open */
 /* Adopts the engine's newest snapshot and acknowledges it. Also what on_turn does. */
 void fl_worker_adopt(struct fl_worker *w);

@@ -63,9 +63,10 @@ def test_request(request, vector, form):
     check(stage, vector, form, corpus_run.play_request, corpus_run.judge_request)
 
 
-@pytest.mark.parametrize("vector", [v for v in REQUESTS if v.forwards and v.group != "s3"], ids=lambda v: v.id)
+@pytest.mark.parametrize("vector", [v for v in REQUESTS if v.group != "s3" and "client_idle" not in v.context],
+                         ids=lambda v: v.id)
 def test_s3_route(store, vector):
-    """What is forwarded on http routes is on s3 routes, %zz too: nothing of a key is decoded."""
+    """The same on s3 routes, and %zz is forwarded there: nothing of a key is decoded."""
     check(store, vector, "whole", corpus_run.play_request, corpus_run.judge_request, later=False)
 
 
@@ -73,6 +74,51 @@ def test_s3_route(store, vector):
 @pytest.mark.parametrize("vector", RESPONSES, ids=lambda v: v.id)
 def test_response(shared, vector, form):
     check(shared, vector, form, corpus_run.play_response, corpus_run.judge_response)
+
+
+def wanted(vector):
+    """(statuses, request lines upstream) of a vector, from its first choice or what replaces it."""
+    token = LATER.get(vector.id, vector.expect)[0]
+    expected = corpus_run.reference(vector.raw)
+    if token.startswith("reject"):
+        return [int(token[6:])], []
+    if token == "answer_local":
+        return [200], []
+    lines = [f"{m.method} {vector.must.get(':target', m.target) if len(expected) == 1 else m.target} HTTP/1.1"
+             for m in expected]
+    return [200] * len(lines) + ([400] if vector.id == "ch-trailing-byte" else []), lines
+
+
+@pytest.mark.parametrize("turn", [0, 1])
+def test_all_at_once(shared, turn):
+    """Every vector on a connection of its own at the same time, half of them byte by byte in turns: each client gets its
+    own answers, and the upstream exactly the requests of all, however they share its connections."""
+    left_out = {*DESIGN, "s3-pct-nul"}  # the latter is for s3 routes
+    vectors = [v for v in REQUESTS if v.id == "hh-close" or not v.context and v.id not in left_out
+               and v.expect[0] != "close_after"]
+    stage, players, slow = shared, [], []
+    for i, v in enumerate(vectors):
+        client = stage.client(unix=i % 2 == turn)
+        players.append((v, corpus_run.Run(stage, client, 0)))
+        players[-1][1].methods = [m.method for m in corpus_run.reference(v.raw)]
+        if i % 2 == turn and len(v.raw) < 600:
+            slow.append((client, v.raw))
+        else:
+            client.push(v.raw)
+    for at in range(max(len(raw) for _, raw in slow)):
+        for client, raw in slow:
+            if client.ended is None and not client.refused:
+                client.push(raw[at:at + 1])
+        stage.pump(0)
+    stage.until(lambda: all(r.client.ended or len(r.finals) >= len(wanted(v)[0]) for v, r in players), 15)
+    stage.settle()
+    for v, run in players:
+        finals, _, rest = run.look()
+        assert [f.status for f in finals] == wanted(v)[0] and rest is None, (v.id, finals, rest)
+    lines = sorted(line for v, _ in players for line in wanted(v)[1])
+    assert sorted(m.line for m in stage.seen) == lines
+    corpus_run.aftermath(stage, corpus_run.Run(stage, stage.client(), 0), next(_numbers))
+    stage.curtain()
 
 
 def test_the_corpus_is_whole():

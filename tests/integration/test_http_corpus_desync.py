@@ -89,6 +89,8 @@ ATTEMPTS = {
     "expect named by connection": (sized(5, b"hello", b"Expect: 100-continue", b"Connection: expect"), [400], [], True),
     "length with leading zeros": (post(b"Content-Length: 00000000000000000000000005", body=b"hello" + NEXT), [200, 200],
                                   [P, N], False),
+    "length 2^63": (post(b"Content-Length: 9223372036854775808", body=b"hello"), [400], [], True),
+    "length 2^64 + 5, zeros before": (post(b"Content-Length: 000018446744073709551621", body=b"hello"), [400], [], True),
     # -- bodies where none is expected (CL.0, TE.0)
     "get with a request as body": (get("/b/k", b"Content-Length: %d" % len(EVIL)) + EVIL + NEXT, [200, 200], [K, N], False),
     "head with a request as body": (get("/b/k", b"Content-Length: %d" % len(EVIL), method="HEAD") + EVIL + NEXT, [200, 200],
@@ -194,6 +196,16 @@ def test_attempt(shared, name, form):
     assert [f.get("x-number") for f in answered] == [str(i + 1) for i in range(len(lines))], "answers out of order"
     for m in stage.seen:
         assert not m.trailers or {n.lower() for n, _ in m.trailers}.isdisjoint({"content-length", "transfer-encoding"})
+    finish(stage, run)
+
+
+def test_trailers_that_connection_names_stop_here(shared):
+    stage = shared
+    client = stage.client()
+    run = run_of(stage, client)
+    client.push(chunky(b"5\r\nhello\r\n0\r\nX-Hop: 1\r\nX-Sum: 2\r\n\r\n", b"Connection: x-HOP"))
+    stage.until(lambda: run.finals)
+    assert stage.seen[0].trailers == [("X-Sum", "2")]
     finish(stage, run)
 
 
@@ -541,3 +553,31 @@ def test_a_long_answer_survives_what_comes_behind_close(shared):
     stage.until(lambda: client.ended, 10)
     assert [len(f.body) for f in run.finals] == [size] and [m.line for m in stage.seen] == [K]
     finish(stage, run)
+
+
+@pytest.mark.parametrize("first", ["request", "surplus"])
+def test_surplus_in_the_same_moment_as_a_request(shared, first):
+    """Bytes that arrive while a kept connection is being taken look like an early answer; nobody can tell. They reach at
+    most that one request: the true answer is then surplus, and the connection ends."""
+    stage = shared
+    evil = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nX-Evil: 1\r\n\r\nevil"
+    for _ in range(10):
+        warm, client = stage.client(), stage.client()
+        warm.push(NEXT)
+        stage.until(lambda: warm.data.endswith(b"/b/next"))
+        stage.settle()
+        kept = [u for u in stage.open_upstreams() if u.requests][-1]
+        run = run_of(stage, client)
+        if first == "request":
+            client.push(get())
+            kept.push(evil)
+        else:
+            kept.push(evil)
+            client.push(get())
+        stage.until(lambda: run.finals)
+        stage.until(lambda: kept.ended)
+        assert kept.ended and len(run.finals) == 1 and run.look()[2] is None
+        client.push(NEXT)
+        stage.until(lambda: len(run.finals) == 2)
+        assert run.finals[1].body.endswith(b"GET /b/next")
+        stage.curtain()

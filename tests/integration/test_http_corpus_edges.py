@@ -178,6 +178,18 @@ def test_response_head_limit(limited, over, piece):
     finish(stage, run)
 
 
+def test_heads_that_fill_their_limit_without_an_end(limited):
+    """Refused at the last byte, not when a timeout ends the wait for another."""
+    stage, limit = limited
+    start = time.monotonic()
+    client, run = ask(stage, padded(limit + 100)[:limit])
+    assert [f.status for f in run.finals] == [431]
+    client, run = one(stage, get(), answer(limit + 100)[:limit])
+    assert [f.status for f in run.finals] == [502] and time.monotonic() - start < 2
+    stage.seen.clear()
+    finish(stage, run)
+
+
 @pytest.mark.parametrize("start,framing,eof", [
     (b"HTTP/1.0 200 OK\r\n", b"", True), (b"HTTP/1.1 200\r\n", b"Content-Length: 2\r\n", False),
     (b"HTTP/1.1 200 OK\r\n", b"", True), (b"HTTP/1.1 200 OK\r\nContent-Length: 0002\r\n", b"", False),

@@ -102,7 +102,7 @@ def test_test_connection_opens_more_often(sidecar, origins):
 
 def test_a_connect_proves_no_answer(sidecar, origins):
     peers = origins(2)
-    s, tripped = all_quarantined(sidecar, peers, {"type": "tcp", "interval": "200ms"}, "2s")
+    s, tripped = all_quarantined(sidecar, peers, {"type": "tcp", "interval": "200ms"}, "5s")
     statuses = paced(20, 1.6, lambda i: s.get("/x").status)
     assert set(statuses) == {503}
     assert [len(data(o)) for o in peers] == [1, 1]

@@ -74,7 +74,7 @@ def pieces_of(raw, form):
     return [raw[i:i + size] for i in range(0, len(raw), size)]
 
 
-# -- requests ----------------------------------------------------------------------------------------------------------
+# -- requests ---------------------------------------------------------------------------------------------------------
 def reference(raw):
     """The requests in these bytes, read by the strict reader; the empty lines before each are no part of it."""
     found, at = [], 0
@@ -261,7 +261,7 @@ def judge_request(vector, run, token):
     return judge_local(vector, run) if token == "answer_local" else judge_close_after(vector, run)
 
 
-# -- responses ---------------------------------------------------------------------------------------------------------
+# -- responses --------------------------------------------------------------------------------------------------------
 class Player(Script):
     """Answers the first head (or whole request) with the vector's bytes, the next one with next_raw."""
 
@@ -338,7 +338,7 @@ def play_response(stage, vector, form):
     stage.script = Player(vector, form, run)
     head, body = request_for(vector)
     client.push(head + body)
-    stage.until(lambda: client.ended or run.finals or (run.look()[2] is not None and form == "never"))
+    stage.until(lambda: client.ended or run.finals)
     stage.settle()
     if run.finals and "close" in run.finals[-1].options:
         stage.until(lambda: client.ended)
@@ -433,7 +433,7 @@ def judge_response(vector, run, token):
     return {"relay_ok": judge_relay, "bad_gateway_502": judge_bad_gateway, "close_after": judge_cut}[token](vector, run)
 
 
-# -- what must hold after every run --------------------------------------------------------------------------------------
+# -- what must hold after every run -----------------------------------------------------------------------------------
 def aftermath(stage, run, number):
     """A connection that may be used on works; a new one gets its own answer from a clean upstream; nothing half sent
     stays on an open upstream connection."""

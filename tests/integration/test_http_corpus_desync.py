@@ -4,9 +4,8 @@ What is asked for is exact: which statuses the client sees, which requests the u
 import pytest
 
 import corpus_run
-import strict_http
 from bed.config import http
-from stage import Script, echo, staged
+from stage import Script, staged
 
 EVIL = b"GET /b/evil HTTP/1.1\r\nHost: s3.local\r\n\r\n"
 NEXT = b"GET /b/next HTTP/1.1\r\nHost: s3.local\r\n\r\n"
@@ -209,7 +208,7 @@ def test_trailers_that_connection_names_stop_here(shared):
     finish(stage, run)
 
 
-# -- in time ------------------------------------------------------------------------------------------------------------
+# -- in time ----------------------------------------------------------------------------------------------------------
 class Early(Script):
     """Answers as soon as the head is there, and goes on reading (or not)."""
 

@@ -224,7 +224,7 @@ def test_response_fields_dropped_and_mended_one_by_one(limited):
     finish(stage, run)
 
 
-# -- our own answers over bodies that still come ------------------------------------------------------------------------
+# -- our own answers over bodies that still come ----------------------------------------------------------------------
 bare = staged(lambda a: {"backends": {"pool": {"protocol": "http", "peers": [{"address": a}], "probe": {"type": "none"}}},
                          "routes": {"b": {"backend": "pool"}}})
 
@@ -271,7 +271,7 @@ def test_no_live_upstream_with_a_body(sidecar, dead):
     assert {line["uri"] for line in lines} <= {"/b/k", "/b/next"}, "nothing of the body was taken for a request"
 
 
-# -- silent sides (pause-based desync) ----------------------------------------------------------------------------------
+# -- silent sides (pause-based desync) --------------------------------------------------------------------------------
 @pytest.mark.parametrize("framed", [b"Content-Length: 100", b"Transfer-Encoding: chunked"])
 def test_pause_in_the_body(small, framed):
     """The client falls silent in its body and goes on after the 408: what it sends is no request."""
@@ -328,7 +328,7 @@ def test_answer_after_the_timeout(quick):
     finish(stage, run)
 
 
-# -- slow clients: what waits for them must not change underneath -------------------------------------------------------
+# -- slow clients: what waits for them must not change underneath -----------------------------------------------------
 class Interims(Script):
     """Large interim answers, then silence; /b/big is answered with a MiB of noise that goes through the same buffers."""
 
@@ -421,7 +421,7 @@ def test_early_answer_to_a_client_that_does_not_read(quick):
     finish(stage, run)
 
 
-# -- where a read ends ----------------------------------------------------------------------------------------------------
+# -- where a read ends ------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("framed", ["length", "chunked"])
 @pytest.mark.parametrize("total", [4096, 16384, 65536])
 def test_request_ends_where_a_buffer_does(large, total, framed):
@@ -491,7 +491,7 @@ def test_chunks_and_segments_at_random(large, seed):
     stage.curtain()
 
 
-# -- ends that must be seen ----------------------------------------------------------------------------------------------
+# -- ends that must be seen -------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("raw,eof", [
     (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", "fin"),
     (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n", "fin"),
@@ -527,7 +527,7 @@ def test_a_cut_answer_has_no_clean_end(large, raw, eof, version):
     stage.curtain()
 
 
-# -- our own answers quote what the client sent ---------------------------------------------------------------------------
+# -- our own answers quote what the client sent -----------------------------------------------------------------------
 @pytest.mark.parametrize("target", ["/%0d%0aX-Evil:%201%0d%0a%0d%0abody/k", "/%22%5c%0a/k", "/%00%7f%ff/k", "/x%3cy%3e&/k",
                                     "/" + "%0a" * 300 + "/k"])
 def test_refusals_quote_safely(bare, target):

@@ -122,7 +122,7 @@ def through(stage, raw, method="GET"):
     return script
 
 
-# -- requests -----------------------------------------------------------------------------------------------------------
+# -- requests ---------------------------------------------------------------------------------------------------------
 def test_targets(stage):
     for target in TARGETS + (S3_ONLY if stage.protocol == "s3" else []):
         for method in ("GET", "HEAD", "DELETE"):
@@ -215,7 +215,7 @@ def test_length_of_an_object_of_5_gib(stage):
     stage.until(lambda: conn.ended)
 
 
-# -- by way of a second peer --------------------------------------------------------------------------------------------
+# -- by way of a second peer ------------------------------------------------------------------------------------------
 @pytest.fixture(params=["http", "s3"])
 def relayed(request, sidecar, origin, dead):
     """relayed(lines, body, how): sends until the request went to a failing peer first; the entry at the good one."""
@@ -285,7 +285,7 @@ def test_absolute_form_at_the_second_peer(relayed):
                                                   b"x-request-id: " + rid.encode()]
 
 
-# -- answers ------------------------------------------------------------------------------------------------------------
+# -- answers ----------------------------------------------------------------------------------------------------------
 class Verbatim(Script):
     def __init__(self, raw):
         self.raw = raw
@@ -370,7 +370,7 @@ def test_interim_answers_pass_as_they_are(stage):
     assert answered(stage, raw) == raw
 
 
-# -- what is written down -------------------------------------------------------------------------------------------------
+# -- what is written down ---------------------------------------------------------------------------------------------
 def test_the_log_masks_what_it_must_and_the_wire_does_not(sidecar, origin):
     o = origin()
     s = sidecar(s3(o))

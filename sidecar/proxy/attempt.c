@@ -244,7 +244,7 @@ enum fl_attempt_step fl_attempt_upload(struct fl_exchange *x)
         if (got == FL_REPLAY_BAD) {
             return client_bad(x);
         }
-        bool waits = x->body.unsent_bytes > 0 && (!a->up->writable || !has_body_to_send(x));
+        bool waits = !a->up->writable || (x->body.unsent_bytes > 0 && !has_body_to_send(x));
         if (got == FL_REPLAY_MORE || (got != FL_REPLAY_GOT && waits)) {
             break; /* an edge, or the 100, says when to go on */
         }

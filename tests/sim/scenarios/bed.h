@@ -38,6 +38,7 @@ struct bed {
     unsigned users_open;
     struct sim_counts seen; /* when the running rules were looked at last */
     uint64_t log_lines, log_tries, log_attempts;
+    bool log_capped;    /* a line has no room for all attempts of its request */
     struct blob events; /* event-log lines */
     const char *gated;  /* address whose verdict blocks; NULL none */
     bool memory_short;  /* buffer_memory may run out: answers may be cut */

@@ -1,6 +1,7 @@
 #include "tests/sim/scenarios/bed_rules.h"
 
 #include "common/base/fmt.h"
+#include "sidecar/proxy/exchange.h"
 
 /* The value of a string or number of a line; the lines are our own, so a search will do. */
 static bool value(struct fl_span line, const char *name, char *out, size_t cap)
@@ -58,6 +59,7 @@ static void note_access(struct bed *b, struct fl_span line)
     b->log_lines++;
     b->log_tries += tries;
     b->log_attempts += attempts;
+    b->log_capped = b->log_capped || attempts == FL_ATTEMPTS_LOGGED;
     struct deal *d = deal_find(b, id, strlen(id));
     if (d == NULL) {
         return;

@@ -146,7 +146,7 @@ static void check_tallies(const struct bed *b, const struct fl_snapshot *s)
         }
     }
     BED_MUST(trials == 0, "%llu trials are out and nobody makes them", (unsigned long long)trials);
-    BED_MUST(attempts == b->log_attempts, "%llu attempts judged, %llu logged",
+    BED_MUST(b->log_capped || attempts == b->log_attempts, "%llu attempts judged, %llu logged",
              (unsigned long long)attempts, (unsigned long long)b->log_attempts);
     BED_MUST(b->peers_left || picks == b->log_tries, "%llu picks, %llu tries logged",
              (unsigned long long)picks, (unsigned long long)b->log_tries);

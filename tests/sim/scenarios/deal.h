@@ -14,7 +14,7 @@ struct bed;
 struct origin;
 struct deal;
 
-enum { DEAL_PLANS = 4, DEAL_VISITS = 12 };
+enum { DEAL_PLANS = 4, DEAL_VISITS = 64 };
 
 enum deal_class { DEAL_S, DEAL_I, DEAL_C, DEAL_N };
 enum deal_body { DEAL_NO_BODY, DEAL_LENGTH, DEAL_CHUNKED };

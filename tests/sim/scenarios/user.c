@@ -118,7 +118,8 @@ static void ask_on(struct user *u)
     if (u->over || u->left) {
         return;
     }
-    while (u->asked < u->deal_count && (u->script.pipelines || u->asked == u->answered)) {
+    while (u->asked < u->deal_count && (u->script.pipelines || u->asked == u->answered) &&
+           (u->asked == 0 || !u->deals[u->asked - 1]->close)) { /* who says close, asks no more */
         ask(u);
     }
     go_on_sending(u);
@@ -377,7 +378,9 @@ static void on_close(struct sim_conn *c, int err)
         } else {
             d->end = d->sent_any && !u->told && i == u->answered ? DEAL_DROPPED : DEAL_UNSENT;
         }
-        bed_say("%s ends %s", d->id, begun ? "truncated" : "without an answer");
+        bed_say("%s ends %s (%s), %llu bytes of an answer", d->id,
+                begun ? "truncated" : "without an answer", strerror(err),
+                (unsigned long long)d->wire_bytes);
     }
     u->bed->users_open--;
 }

@@ -81,28 +81,40 @@ def started():
     return []
 
 
+@pytest.fixture(scope="module")
+def leaving():
+    """A sidecar drains for a second after SIGTERM: those of finished tests leave in the background and are judged here."""
+    folder, processes = tempfile.mkdtemp(prefix="fl-"), []
+    yield folder, processes
+    faults = []
+    for process in processes:
+        status = process.wait(40)
+        if status is None:
+            process.kill()
+        if status != process.expected_exit:
+            faults.append(f"[{process.test}] exit {status}: {process.report()}")
+    shutil.rmtree(folder, ignore_errors=True)
+    assert not faults, "\n\n".join(faults)
+
+
 @pytest.fixture
-def sidecar(ports, started):
+def sidecar(ports, started, leaving, request):
     """sidecar(config) starts one; each ends with 0 after SIGTERM."""
     binary = BUILD / "fairlead-sidecar"
     assert os.access(binary, os.X_OK), f"{binary} is missing: ./dev build, or set FAIRLEAD_BUILD"
-    with tempfile.TemporaryDirectory(prefix="fl-") as folder:
+    folder, processes = leaving
 
-        def start(config, wait=True, expected_exit=0, **keywords):
-            process = Sidecar(str(binary), config, folder, ports, preexec=die_with_parent,
-                              name=f"sidecar {len(started)}", **keywords)
-            process.expected_exit = expected_exit
-            started.append(process)
-            return process.wait_started() if wait else process
+    def start(config, wait=True, expected_exit=0, **keywords):
+        process = Sidecar(str(binary), config, folder, ports, preexec=die_with_parent,
+                          name=f"sidecar {len(processes)}", **keywords)
+        process.expected_exit, process.test = expected_exit, request.node.nodeid
+        processes.append(process)
+        started.append(process)
+        return process.wait_started() if wait else process
 
-        yield start
-        for process in started:
-            process.terminate()
-        for process in started:
-            status = process.wait(40)
-            if status is None:
-                process.kill()
-            assert status == process.expected_exit, f"exit {status}: {process.report()}"
+    yield start
+    for process in started:
+        process.terminate()
 
 
 @pytest.fixture

@@ -40,8 +40,8 @@ static void take_clock(struct fl_exchange *x)
 static void name_request(struct fl_exchange *x, struct fl_span given)
 {
     struct fl_fmt f = fl_fmt_of(x->request_id, sizeof x->request_id);
-    if (given.len > 0 && given.len < sizeof x->request_id) {
-        fl_fmt_header(&f, given);
+    if (given.len > 0) { /* a longer one is forwarded whole, and named by its beginning */
+        fl_fmt_header(&f, fl_span_first(given, sizeof x->request_id - 1));
         return;
     }
     uint64_t random[2] = {fl_rng_next(&x->worker->rng), fl_rng_next(&x->worker->rng)};

@@ -189,7 +189,9 @@ static void judge_s3(const struct fl_probe_facts *f, const struct fl_probe_plan 
                      struct fl_verdict *v)
 {
     const struct fl_probe_result *r = &p->last;
-    if (p->head_answered && (r->outcome != FL_OUTCOME_OK || r->status >= 500)) {
+    bool explained = r->outcome == FL_OUTCOME_OK && r->status < 500 &&
+                     !(p->head.status == 400 && r->status < 300);
+    if (p->head_answered && !explained) {
         r = &p->head; /* ListBuckets brought no reason; the bucket did answer */
     }
     if (r->foreign) {

@@ -140,6 +140,8 @@ static const struct row keyed[] = {
     {FL_PROBE_S3, true, 3, {STATUS(403, ""), SILENT, SILENT}, UP, "", "", "access denied; the probe cannot prove more", ""},
     {FL_PROBE_S3, true, 2, {STATUS(403, ""), STATUS(500, "InternalError")}, UP, "", "", "access denied; the probe cannot prove more", ""},
     {FL_PROBE_S3, true, 3, {STATUS(400, ""), CLOSED, REFUSED}, ERR, "http_400", "10.0.0.1:9000 answered with status 400", "", "status"},
+    /* a list that is granted does not explain why the bucket was refused as malformed */
+    {FL_PROBE_S3, true, 2, {STATUS(400, ""), STATUS(200, "")}, ERR, "http_400", "10.0.0.1:9000 answered with status 400", "", "status"},
     {FL_PROBE_S3, true, 2, {SILENT, SILENT}, DOWN, "no_answer", SILENT_TEXT, "", "head"},
     {FL_PROBE_S3, true, 2, {SILENT, REFUSED}, DOWN, "connect_refused", REFUSED_TEXT, "", "connect"},
     {FL_PROBE_S3, true, 3, {CLOSED, STATUS(403, ""), STATUS(200, "")}, UP, "", "", "", ""},

@@ -345,6 +345,65 @@ def test_files_that_cannot_be_used_are_a_configuration_error(sidecar, tls_server
     assert f"backends.pool.tls.{key}: " in text and words in text and keys[key] in text, text
 
 
+def test_an_apply_with_bad_files_changes_nothing(sidecar, tls_server, pki):  # noqa: F811
+    server = tls_server(pki.good)
+    config = http(server, tls=tls(pki), max_fails=0)
+    s = sidecar(config)
+    assert s.get("/x").status == 200
+    config["listen"] = s.config["listen"]
+    config["backends"]["pool"]["tls"]["ca_file"] = "/nowhere/ca.pem"
+    s.write_config(config)
+    s.signal(signal.SIGHUP)
+    event = s.wait_event("config refused")
+    assert "backends.pool.tls.ca_file: cannot read /nowhere/ca.pem" in event["cause"], event
+    assert s.get("/x").status == 200
+
+
+def test_another_definition_another_connection(sidecar, tls_server, pki):  # noqa: F811
+    """What a kept connection has proved counts for the definition that it was made under."""
+    server = tls_server(pki.good)
+    config = http(server, tls={"verify": False}, max_fails=0)
+    s = sidecar(config)
+    for name, status in (("other.example", 502), (NAME, 200)):
+        assert s.get("/x").status == 200 or name == NAME
+        config["listen"] = s.config["listen"]
+        config["backends"]["pool"]["tls"] = {"ca_file": pki.ca_file, "server_name": name}
+        s.write_config(config)
+        before = len(s.events("config applied"))
+        s.signal(signal.SIGHUP)
+        s.wait_event("config applied", count=before + 1)
+        wait_until(f"{name} to be asked for", lambda: s.get("/x").status == status)
+    assert set(server.names) >= {"other.example", NAME}
+
+
+def test_plain_connections_are_not_used_for_tls(sidecar, tls_server, pki):  # noqa: F811
+    """A backend that is told to speak TLS does so at once, whatever it has kept in clear."""
+    server = tls_server(pki.good, mode="plain")
+    config = http(server, max_fails=0)
+    s = sidecar(config)
+    assert s.get("/x").status == 200 and len(server.seen) == 1
+    config["listen"] = s.config["listen"]
+    config["backends"]["pool"]["tls"] = tls(pki)
+    s.write_config(config)
+    s.signal(signal.SIGHUP)
+    s.wait_event("config applied")
+    response = s.get("/x")
+    assert response.status == 502 and "wrong version number" in response.header("X-Fairlead-Cause")
+    assert len(server.seen) == 1
+
+
+def test_two_threads_share_terms(sidecar, tls_server, pki):  # noqa: F811
+    server = tls_server(pki.good)
+    s = sidecar({"threads": 2, **http(server, tls=tls(pki), max_conns=0)})
+    body = pattern(40_000)
+
+    def one(i):
+        with s.wire() as wire:
+            return all(wire.request("GET", "/bytes/40000").response("GET").body == body for _ in range(5))
+
+    assert all(parallel(24, one))
+
+
 # -- probes ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("kind", ["tcp", "http"])
 def test_probes_speak_tls(sidecar, tls_server, pki, kind):  # noqa: F811

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 
 #include "common/base/addr.h"
 #include "common/io/log.h"
@@ -16,12 +17,16 @@
 #include "controller/admin/admin.h"
 #include "controller/decide/compose.h"
 #include "controller/load.h"
+#include "controller/probe/backend_notice.h"
+#include "controller/probe/cluster_prober.h"
 #include "controller/push/fanout.h"
 #include "controller/signals.h"
 #include "controller/source_file.h"
 
 #define LOG_RING_BYTES ((size_t)256 << 10)
 #define BACKLOG        128
+#define CHANGED_MS     20   /* a changed verdict that takes nobody out waits for others this long */
+#define AGED_MS        1000 /* one that is only fresher, so long at most */
 
 struct app {
     const char *config_path;
@@ -35,7 +40,11 @@ struct app {
     struct fl_signals signals;
     struct fl_source_file *source;
     struct fl_fanout *fanout;
-    struct fl_verdict_table verdicts; /* empty until the controller probes */
+    struct fl_verdict_table verdicts;
+    struct fl_cluster_prober *prober;
+    struct fl_backend_notice notice;
+    struct fl_timer recompose;    /* verdicts have changed */
+    struct fl_task recompose_now; /* and one of them blocks, or somebody waits for it */
     struct fl_admin admin;
     struct fl_mhd *status_server, *admin_server;
     uint64_t said; /* hash of the warnings of the last composition */
@@ -117,34 +126,99 @@ static uint64_t hash_of(const struct fl_findings *f)
     return hash;
 }
 
-/* Membership, configuration or verdicts have changed. Nothing is pushed before there is membership:
- * sidecars keep what they have. */
-static void compose(struct app *a, bool at_once)
+static struct fl_state *make_state(const struct app *a, struct fl_findings *f)
 {
-    const struct fl_services *services = fl_source_file_services(a->source);
-    struct fl_findings f;
-    if (services == NULL) {
-        return;
-    }
-    fl_findings_init(&f, "");
-    struct fl_state *s =
-        fl_compose_state(a->config, services, &a->verdicts, fl_reactor_now_ms(a->reactor), &f);
-    uint64_t hash = hash_of(&f);
+    fl_findings_init(f, "");
+    return fl_compose_state(a->config, fl_source_file_services(a->source), &a->verdicts,
+                            fl_reactor_now_ms(a->reactor), f);
+}
+
+static void say_missing(struct app *a, const struct fl_findings *f)
+{
+    uint64_t hash = hash_of(f);
     if (hash != a->said) {
         a->said = hash;
-        say_findings(a, &f, "membership is missing", "membership is missing");
+        say_findings(a, f, "membership is missing", "membership is missing");
     }
+}
+
+enum why { MEMBERS, CONFIG, VERDICTS };
+
+/* Something that the pushes carry has changed. Nothing is pushed before there is membership:
+ * sidecars keep what they have. */
+static void compose(struct app *a, enum why why)
+{
+    struct fl_findings f;
+    if (fl_source_file_services(a->source) == NULL) {
+        return;
+    }
+    fl_timer_off(&a->recompose);
+    struct fl_state *s = make_state(a, &f);
+    if (s != NULL && why != VERDICTS && fl_cluster_prober_sync(a->prober, a->config, s)) {
+        fl_findings_done(&f); /* verdicts of another definition were in it */
+        fl_state_free(s);
+        s = make_state(a, &f);
+    }
+    say_missing(a, &f);
     fl_findings_done(&f);
     if (s == NULL) {
         say(&a->log, FL_LOG_ERROR, "state not made, the last one stays", "cause", "out of memory");
         return;
     }
-    fl_fanout_offer(a->fanout, s, at_once);
+    fl_fanout_offer(a->fanout, s, why == CONFIG);
+    fl_backend_notice_look(&a->notice, &a->verdicts, fl_fanout_state(a->fanout),
+                           fl_reactor_now_ms(a->reactor));
+    fl_admin_answer_waits(&a->admin);
 }
 
 static void on_membership(void *arg)
 {
-    compose(arg, false);
+    compose(arg, MEMBERS);
+}
+
+/* ---- probes ---- */
+
+static void on_recompose(struct fl_timer *t)
+{
+    compose(fl_container_of(t, struct app, recompose), VERDICTS);
+}
+
+static void on_recompose_now(struct fl_task *t)
+{
+    compose(fl_container_of(t, struct app, recompose_now), VERDICTS);
+}
+
+static void on_probed(void *arg, enum fl_probe_news news)
+{
+    struct app *a = arg;
+    int64_t wait_ms = CHANGED_MS;
+    if (news == FL_PROBE_NEWS_BLOCKS || fl_admin_waits(&a->admin)) {
+        fl_reactor_later(a->reactor, &a->recompose_now);
+        return;
+    }
+    if (news == FL_PROBE_NEWS_AGE) {
+        int64_t most_ms = a->config->probe_defaults.interval_ms / 4;
+        wait_ms = most_ms < AGED_MS ? most_ms : AGED_MS;
+    }
+    int64_t at_ms = fl_reactor_now_ms(a->reactor) + wait_ms;
+    if (at_ms < a->recompose.at_ms) {
+        fl_timer_set(a->reactor, &a->recompose, at_ms);
+    }
+}
+
+static void on_tls_changed(void *arg)
+{
+    const struct app *a = arg;
+    const struct fl_state *s = fl_fanout_state(a->fanout);
+    if (s != NULL) { /* the definitions are the same: no verdict goes */
+        (void)fl_cluster_prober_sync(a->prober, a->config, s);
+    }
+}
+
+static uint64_t ask_probes(void *arg, const char *backend)
+{
+    const struct app *a = arg;
+    return fl_cluster_prober_ask(a->prober, backend);
 }
 
 static void look(void *arg, struct fl_admin_view *ret)
@@ -155,6 +229,7 @@ static void look(void *arg, struct fl_admin_view *ret)
         .config = a->config,
         .fanout = a->fanout,
         .verdicts = &a->verdicts,
+        .prober = a->prober,
         .services = fl_source_file_services(a->source),
         .services_age_ms = fl_source_file_age_ms(a->source),
         .services_read_unix_ms = fl_source_file_read_unix_ms(a->source),
@@ -200,7 +275,7 @@ static void reload(struct app *a)
         say(&a->log, FL_LOG_ERROR, "some sidecars are not pushed to", "cause", "out of memory");
     }
     say(&a->log, FL_LOG_INFO, "config applied", "file", a->config_path);
-    compose(a, true);
+    compose(a, CONFIG);
 }
 
 static void on_signal(void *arg, int number)
@@ -259,11 +334,20 @@ static int open_listeners(struct app *a)
     struct fl_addr at;
     bool loopback = fl_addr_parse(fl_span_of(c->listen.admin), &at) && fl_addr_is_loopback(&at);
     int fd = -1;
-    a->admin = (struct fl_admin){look, a};
     int rc = listen_at(a, "listen.status", c->listen.status, &fd);
     rc = rc < 0 ? rc : fl_admin_open_status(&a->admin, a->reactor, fd, &a->status_server);
     rc = rc < 0 ? rc : listen_at(a, "listen.admin", c->listen.admin, &fd);
     return rc < 0 ? rc : fl_admin_open_admin(&a->admin, a->reactor, loopback, fd, &a->admin_server);
+}
+
+/* A probe's connection to each peer is kept. */
+static void raise_files(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files); /* else with as many as we have */
+    }
 }
 
 static int start(struct app *a)
@@ -276,10 +360,15 @@ static int start(struct app *a)
                                           fl_reactor_wall_ms(a->reactor) / 1000, seed()};
     const struct fl_source_file_conf source = {
         a->reactor, &a->log, a->source_path, FL_SOURCE_FILE_LOOK_MS, on_membership, a};
+    const struct fl_cluster_prober_conf prober = {a->reactor, &a->log,        seed(), &a->verdicts,
+                                                  on_probed,  on_tls_changed, a};
     fl_verdict_table_init(&a->verdicts, fanout.seed);
+    fl_timer_init(&a->recompose, on_recompose);
+    fl_task_init(&a->recompose_now, on_recompose_now);
     rc = fl_signals_open(&a->signals, a->reactor, on_signal, a);
     rc = rc < 0 ? rc : fl_fanout_new(&fanout, &a->fanout);
     rc = rc < 0 ? rc : fl_fanout_configure(a->fanout, a->config);
+    rc = rc < 0 ? rc : fl_cluster_prober_new(&prober, &a->prober);
     rc = rc < 0 ? rc : fl_source_file_new(&source, &a->source);
     rc = rc < 0 ? rc : open_listeners(a);
     return rc;
@@ -300,10 +389,15 @@ static void stop(struct app *a)
 {
     fl_mhd_free(a->status_server);
     fl_mhd_free(a->admin_server);
+    fl_admin_done(&a->admin);
     fl_source_file_free(a->source);
+    fl_cluster_prober_free(a->prober);
     fl_fanout_free(a->fanout);
+    fl_backend_notice_done(&a->notice);
     if (a->reactor != NULL) {
         fl_reactor_close(a->reactor, &a->signals.io);
+        fl_timer_remove(a->reactor, &a->recompose);
+        fl_reactor_turn(a->reactor, 0); /* what the probes' connections leave for its end */
         fl_verdict_table_done(&a->verdicts);
     }
     fl_reactor_free(a->reactor);
@@ -331,8 +425,11 @@ static int run(struct app *a)
 int fl_app_run(const char *config_path)
 {
     struct app a = {.config_path = config_path, .signals.io.fd = -1};
+    fl_backend_notice_init(&a.notice, &a.log);
+    fl_admin_init(&a.admin, look, ask_probes, &a);
     struct fl_findings f;
     fl_signals_block();
+    raise_files();
     fl_findings_init(&f, config_path);
     a.config = fl_load_config(config_path, &f, &a.key);
     fl_load_print(&f);

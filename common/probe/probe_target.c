@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "common/base/fmt.h"
 #include "common/base/units.h"
 
 #define TEXTS 8
@@ -144,4 +145,41 @@ bool fl_probe_target_same(const struct fl_probe_target *a, const struct fl_probe
         same = same && strcmp(x[i], y[i]) == 0;
     }
     return same;
+}
+
+static void mix(uint64_t *h, const char *text)
+{
+    do { /* FNV-1a, the NUL included: "a","bc" is not "ab","c" */
+        *h = (*h ^ (uint8_t)*text) * 0x100000001b3u;
+    } while (*text++ != '\0');
+}
+
+uint64_t fl_probe_target_fingerprint(const struct fl_backend_conf *b, const char *address)
+{
+    const struct fl_probe_conf *q = &b->probe;
+    char numbers[96];
+    struct fl_fmt f = fl_fmt_of(numbers, sizeof(numbers));
+    fl_fmt_printf(&f, "%d %d %lld %d %d", (int)b->protocol, (int)q->type, (long long)q->timeout_ms,
+                  b->tls.on, b->tls.verify);
+    const char *const texts[] = {
+        numbers,
+        address,
+        q->host,
+        q->path,
+        q->expect,
+        q->bucket,
+        q->region,
+        q->access_key_file,
+        q->secret_key_file,
+        q->secret,
+        b->tls.ca_file,
+        b->tls.server_name,
+        b->tls.cert_file,
+        b->tls.key_file,
+    };
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < FL_COUNTOF(texts); i++) {
+        mix(&h, texts[i] != NULL ? texts[i] : "");
+    }
+    return h != 0 ? h : 1;
 }

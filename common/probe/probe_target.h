@@ -38,6 +38,10 @@ bool fl_probe_target_of(const struct fl_config *c, const struct fl_backend_conf 
  * name; "": none is. */
 const char *fl_probe_target_bucket(const struct fl_config *c, const struct fl_backend_conf *b);
 
+/* Of the definition that is probed: protocol, address, probe and tls keys. Never 0. What was learnt
+ * under another one is no evidence. */
+uint64_t fl_probe_target_fingerprint(const struct fl_backend_conf *b, const char *address);
+
 /* A copy in one block, for free(); no text is NULL. NULL = no memory. */
 FL_MUST_USE struct fl_probe_target *fl_probe_target_copy(const struct fl_probe_target *t);
 /* Two that are the same in every respect but the fingerprint. */

@@ -2,7 +2,9 @@
 
 #include "common/base/check.h"
 
-#define ATTEMPTS 2
+#define ATTEMPTS       2
+#define AGAIN_FIRST_MS 1000
+#define DOUBLINGS_MAX  20
 
 const char *fl_probe_step_name(enum fl_probe_step s)
 {
@@ -71,4 +73,12 @@ enum fl_probe_next fl_probe_plan_take(struct fl_probe_plan *p, const struct fl_p
     }
     p->fresh = true;
     return ++p->attempts < ATTEMPTS ? FL_PROBE_SEND : FL_PROBE_DECIDED;
+}
+
+int64_t fl_probe_again_ms(unsigned unhealthy, int64_t interval_ms)
+{
+    unsigned doublings = unhealthy > 0 ? unhealthy - 1 : 0;
+    int64_t wait_ms = (int64_t)AGAIN_FIRST_MS
+                      << (doublings < DOUBLINGS_MAX ? doublings : DOUBLINGS_MAX);
+    return wait_ms < interval_ms ? wait_ms : interval_ms;
 }

@@ -61,4 +61,8 @@ void fl_probe_plan_begin(struct fl_probe_plan *p, enum fl_probe_type type,
                          bool has_bucket); /* type != none */
 enum fl_probe_next fl_probe_plan_take(struct fl_probe_plan *p, const struct fl_probe_result *r);
 
+/* When a peer that was found unhealthy is asked again: after 1, 2, 4 … s, at most the interval.
+ * unhealthy: such results in a row, 1 at least. */
+int64_t fl_probe_again_ms(unsigned unhealthy, int64_t interval_ms);
+
 #endif

@@ -1,5 +1,5 @@
 /* admin - the controller's status and admin listeners (contract-cluster.md section 5): ready,
- * metrics, and what it knows of backends, services and sidecars. It looks, it changes nothing.
+ * metrics, what it knows of backends, services and sidecars, and `Test connection`.
  *
  * One thread: the reactor's. */
 #ifndef FL_CONTROLLER_ADMIN_ADMIN_H
@@ -8,10 +8,12 @@
 #include <stdint.h>
 
 #include "common/base/check.h"
+#include "common/base/list.h"
 #include "common/io/bridge/mhd_bridge.h"
 #include "common/model/controller_config.h"
 #include "common/model/services.h"
 #include "controller/decide/verdict_table.h"
+#include "controller/probe/cluster_prober.h"
 #include "controller/push/fanout.h"
 
 /* What the pages show; everything is borrowed for the time of one page. */
@@ -20,20 +22,33 @@ struct fl_admin_view {
     const struct fl_controller_config *config;
     const struct fl_fanout *fanout;
     const struct fl_verdict_table *verdicts;
+    const struct fl_cluster_prober *prober;
     const struct fl_services *services; /* NULL: none read so far */
     int64_t services_age_ms, services_read_unix_ms;
     const char *services_fault; /* "" while all is well */
 };
 
+typedef void fl_admin_look_fn(void *arg, struct fl_admin_view *ret);
+/* Probes every peer of the backend now; fl_cluster_prober_ask. */
+typedef uint64_t fl_admin_ask_fn(void *arg, const char *backend);
+
 struct fl_admin {
-    void (*look)(void *arg, struct fl_admin_view *ret);
+    fl_admin_look_fn *look;
+    fl_admin_ask_fn *ask;
     void *arg;
+    struct fl_list waits; /* calls that wait for the end of a probe */
 };
 
+void fl_admin_init(struct fl_admin *admin, fl_admin_look_fn *look, fl_admin_ask_fn *ask, void *arg);
+void fl_admin_done(struct fl_admin *admin); /* after both servers are gone */
+/* A probe has ended: answers those who waited for it. Not from within a probe's callback. */
+void fl_admin_answer_waits(struct fl_admin *admin);
+bool fl_admin_waits(const struct fl_admin *admin); /* somebody does */
+
 /* Both take listen_fd over, also when they fail. admin must outlive the server. 0 or -errno. */
-FL_MUST_USE int fl_admin_open_status(const struct fl_admin *admin, struct fl_reactor *r,
-                                     int listen_fd, struct fl_mhd **ret);
-FL_MUST_USE int fl_admin_open_admin(const struct fl_admin *admin, struct fl_reactor *r,
-                                    bool loopback, int listen_fd, struct fl_mhd **ret);
+FL_MUST_USE int fl_admin_open_status(struct fl_admin *admin, struct fl_reactor *r, int listen_fd,
+                                     struct fl_mhd **ret);
+FL_MUST_USE int fl_admin_open_admin(struct fl_admin *admin, struct fl_reactor *r, bool loopback,
+                                    int listen_fd, struct fl_mhd **ret);
 
 #endif

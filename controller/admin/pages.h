@@ -20,5 +20,12 @@ void fl_pages_metrics(struct fl_mhd_call *call, void *arg);
 void fl_pages_backends(struct fl_mhd_call *call, void *arg);
 void fl_pages_pods(struct fl_mhd_call *call, void *arg);
 void fl_pages_services(struct fl_mhd_call *call, void *arg);
+void fl_pages_probe(struct fl_mhd_call *call, void *arg);
+
+/* Of /_/metrics: probes and the verdicts of backends. */
+void fl_pages_probe_metrics(struct fl_fmt *out, const struct fl_admin_view *v);
+/* The one backend, as in the list. */
+void fl_pages_backend(struct fl_mhd_call *call, const struct fl_admin_view *v, const char *name);
+const struct fl_state_backend *fl_pages_find(const struct fl_admin_view *v, const char *name);
 
 #endif

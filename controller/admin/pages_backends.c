@@ -4,6 +4,7 @@
 
 #include "controller/admin/page.h"
 #include "controller/admin/pages.h"
+#include "controller/decide/backend_verdict.h"
 
 #define TALLY_BYTES_MAX ((size_t)64 << 20)
 #define KEY_MAX         600
@@ -24,6 +25,7 @@ struct tallies {
 struct page {
     const struct fl_admin_view *v;
     struct tallies *t;
+    const char *name; /* of the one that is shown; NULL: all */
 };
 
 static struct fl_span key_of(const char *backend, const char *address, char text[KEY_MAX])
@@ -71,18 +73,19 @@ static void count_sidecar(struct tallies *t, const struct fl_fanout_view *s)
     }
 }
 
-static void put_controller_view(struct fl_page *p, const struct fl_admin_view *v,
-                                const char *backend, const char *address)
+static void put_verdict(struct fl_page *p, const struct fl_verdict *v, const char *other_view)
 {
     static const struct fl_verdict never;
-    const struct fl_verdict *found = fl_verdict_table_get(v->verdicts, backend, address);
-    const struct fl_verdict *verdict = found != NULL ? found : &never;
+    v = v != NULL ? v : &never;
     fl_page_open(p, "verdict", '{');
-    fl_page_text(p, "status", fl_verdict_status_name(verdict->status));
-    fl_page_text(p, "code", verdict->cause.code);
-    fl_page_text(p, "cause", verdict->cause.text);
-    fl_page_text(p, "step", verdict->step);
-    fl_page_time(p, "probed_at", verdict->at_unix_ms);
+    fl_page_text(p, "status", fl_verdict_status_name(v->status));
+    fl_page_text(p, "code", v->cause.code);
+    fl_page_text(p, "cause", v->cause.text);
+    fl_page_text(p, "note", v->note);
+    fl_page_text(p, "step", v->step);
+    fl_page_time(p, "probed_at", v->at_unix_ms);
+    fl_page_int(p, "duration_ms", v->duration_ms);
+    fl_page_text(p, "other_view", other_view);
     fl_page_close(p, '}');
 }
 
@@ -101,19 +104,43 @@ static void put_sidecars_view(struct fl_page *p, const struct tally *t)
     fl_page_close(p, '}');
 }
 
+/* Of one peer; "" while the controller and the pods agree. */
+static const char *other_view(const struct page *page, const char *backend, const char *address,
+                              char view[96])
+{
+    char text[KEY_MAX];
+    const struct tally *t = fl_smap_get(&page->t->map, key_of(backend, address, text));
+    fl_backend_verdict_other_view(fl_verdict_table_get(page->v->verdicts, backend, address),
+                                  t != NULL ? t->reached : 0, t != NULL ? t->failing : 0, view);
+    return view;
+}
+
+static const char *first_other_view(const struct page *page, const struct fl_state_backend *b,
+                                    char view[96])
+{
+    view[0] = '\0';
+    for (uint32_t i = 0; i < b->conf.peer_count && view[0] == '\0'; i++) {
+        (void)other_view(page, b->name, b->conf.peers[i].address, view);
+    }
+    return view;
+}
+
 static void put_peer(struct fl_page *p, const struct page *page, const char *backend,
                      const struct fl_peer_conf *peer)
 {
     static const char *const tiers[] = {"primary", "last_resort", "backup"};
-    char text[KEY_MAX];
+    char text[KEY_MAX], view[96];
     fl_page_open(p, NULL, '{');
     fl_page_text(p, "address", peer->address);
     fl_page_text(p, "tier", tiers[peer->tier]);
     fl_page_text(p, "zone", peer->zone);
     fl_page_int(p, "weight", peer->weight);
     fl_page_bool(p, "down", peer->down);
-    put_controller_view(p, page->v, backend, peer->address);
-    put_sidecars_view(p, fl_smap_get(&page->t->map, key_of(backend, peer->address, text)));
+    const struct fl_verdict *v = fl_verdict_table_get(page->v->verdicts, backend, peer->address);
+    const struct tally *t = fl_smap_get(&page->t->map, key_of(backend, peer->address, text));
+    put_verdict(p, v, other_view(page, backend, peer->address, view));
+    fl_page_bool(p, "probing", fl_cluster_prober_probing(page->v->prober, backend, peer->address));
+    put_sidecars_view(p, t);
     fl_page_close(p, '}');
 }
 
@@ -121,6 +148,7 @@ static void put_backend(struct fl_page *p, const struct page *page, const struct
                         const struct fl_state_backend *b)
 {
     const struct fl_service_ref *ref = &b->conf.service;
+    char view[96];
     fl_page_open(p, NULL, '{');
     fl_page_text(p, "name", b->name);
     fl_page_text(p, "definition", b->owns ? "controller" : "sidecar");
@@ -130,6 +158,9 @@ static void put_backend(struct fl_page *p, const struct page *page, const struct
     fl_page_text(p, "port", ref->port);
     fl_page_close(p, '}');
     fl_page_text(p, "membership", b->has_peers ? "ready" : "waiting");
+    struct fl_derived d;
+    fl_backend_verdict(page->v->verdicts, b, &d);
+    put_verdict(p, &d.verdict, first_other_view(page, b, view));
     fl_page_open(p, "buckets", '[');
     for (uint32_t i = 0; i < state->route_count; i++) {
         if (strcmp(state->routes[i].backend, b->name) == 0) {
@@ -160,20 +191,56 @@ static void write_backends(struct fl_fmt *out, void *arg)
     fl_fmt_char(out, '\n');
 }
 
+static void reply(struct fl_mhd_call *call, const struct fl_admin_view *v, fl_mhd_write_fn *write,
+                  const char *name)
+{
+    struct tallies t;
+    struct page page = {v, &t, name};
+    fl_arena_init(&t.arena, TALLY_BYTES_MAX);
+    /* sidecars choose these names: not the same seed each time */
+    fl_smap_init(&t.map, (uint64_t)v->now_ms);
+    for (uint32_t i = 0; i < fl_fanout_count(v->fanout); i++) {
+        struct fl_fanout_view s;
+        fl_fanout_view(v->fanout, i, &s);
+        count_sidecar(&t, &s);
+    }
+    fl_mhd_reply_written(call, 200, "application/json", write, &page);
+    fl_smap_done(&t.map);
+    fl_arena_done(&t.arena);
+}
+
 void fl_pages_backends(struct fl_mhd_call *call, void *arg)
 {
     struct fl_admin_view v = fl_pages_look(arg);
-    struct tallies t;
-    struct page page = {&v, &t};
-    fl_arena_init(&t.arena, TALLY_BYTES_MAX);
-    fl_smap_init(&t.map,
-                 (uint64_t)v.now_ms); /* sidecars choose these names: not the same each time */
-    for (uint32_t i = 0; i < fl_fanout_count(v.fanout); i++) {
-        struct fl_fanout_view s;
-        fl_fanout_view(v.fanout, i, &s);
-        count_sidecar(&t, &s);
+    reply(call, &v, write_backends, NULL);
+}
+
+/* ---- one ---- */
+
+const struct fl_state_backend *fl_pages_find(const struct fl_admin_view *v, const char *name)
+{
+    const struct fl_state *s = fl_fanout_state(v->fanout);
+    for (uint32_t i = 0; s != NULL && i < s->backend_count; i++) {
+        if (strcmp(s->backends[i].name, name) == 0) {
+            return &s->backends[i];
+        }
     }
-    fl_mhd_reply_written(call, 200, "application/json", write_backends, &page);
-    fl_smap_done(&t.map);
-    fl_arena_done(&t.arena);
+    return NULL;
+}
+
+static void write_one(struct fl_fmt *out, void *arg)
+{
+    const struct page *page = arg;
+    struct fl_page p = {out, false};
+    put_backend(&p, page, fl_fanout_state(page->v->fanout), fl_pages_find(page->v, page->name));
+    fl_fmt_char(out, '\n');
+}
+
+void fl_pages_backend(struct fl_mhd_call *call, const struct fl_admin_view *v, const char *name)
+{
+    if (fl_pages_find(v, name) == NULL) {
+        fl_mhd_problem(call, 404, "not_found", "no backend of this name");
+        return;
+    }
+    reply(call, v, write_one, name);
 }

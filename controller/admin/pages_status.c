@@ -115,6 +115,7 @@ static void write_metrics(struct fl_fmt *out, void *arg)
         fl_fmt_printf(out, "fairlead_controller_sidecars{state=\"%s\"} %u\n", state_words[i],
                       s.by_state[i]);
     }
+    fl_pages_probe_metrics(out, v);
 }
 
 void fl_pages_metrics(struct fl_mhd_call *call, void *arg)

@@ -29,12 +29,8 @@ static bool is_routed(const struct fl_config *cluster, const char *backend)
 
 bool fl_compose_owns(const struct fl_config *cluster, const struct fl_backend_conf *b)
 {
-    /* interval and timeout always count as given: the controller's defaults go into every backend
-     */
-    uint64_t probe_always = bit_of(FL_SCOPE_PROBE, "interval") | bit_of(FL_SCOPE_PROBE, "timeout");
     uint64_t filling = bit_of(FL_SCOPE_BACKEND, "service") | bit_of(FL_SCOPE_BACKEND, "probe");
-    return b->service.name[0] == '\0' || (b->set & ~filling) != 0 ||
-           (b->probe.set & ~probe_always) != 0 || is_routed(cluster, b->name);
+    return b->service.name[0] == '\0' || (b->set & ~filling) != 0 || is_routed(cluster, b->name);
 }
 
 static void strip_secrets(struct fl_backend_conf *b)

@@ -15,8 +15,9 @@
 #include "controller/decide/verdict_table.h"
 
 /* Does the push define this backend, or only fill one that the sidecar's own file defines? The
- * latter when nothing but its service is given here and no route of ours names it: then any other
- * key could only override the file's. */
+ * latter when nothing but its service (and how the controller probes it, which is its own business)
+ * is given here and no route of ours names it: then any other key could only override the file's.
+ */
 bool fl_compose_owns(const struct fl_config *cluster, const struct fl_backend_conf *b);
 
 /* A state in canonical order, with texts of its own; epoch, seq and hash are the pusher's. A

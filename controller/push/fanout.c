@@ -172,7 +172,19 @@ static void on_timer(struct fl_timer *t)
 
 /* ---- what to push ---- */
 
-static bool same_verdicts(const struct fl_state *a, const struct fl_state *b)
+/* Does this verdict, which takes a peer out, come so much later than the one before (its probe took
+ * long) that sidecars would let that expire before the next refresh? */
+static bool is_overdue(const struct fl_fanout *f, const struct fl_state_verdict *old,
+                       const struct fl_state_verdict *fresh)
+{
+    int64_t old_age_ms = old->age_ms + now_of(f) - f->aged_at_ms;
+    return fl_verdict_blocks(fresh->status) && fresh->age_ms < old_age_ms &&
+           old_age_ms > f->plan.interval_ms + f->plan.interval_ms / 2;
+}
+
+/* a: the one so far. */
+static bool same_verdicts(const struct fl_fanout *f, const struct fl_state *a,
+                          const struct fl_state *b)
 {
     for (uint32_t i = 0; i < a->backend_count; i++) { /* the same backends: their hash is one */
         const struct fl_state_backend *x = &a->backends[i], *y = &b->backends[i];
@@ -182,7 +194,7 @@ static bool same_verdicts(const struct fl_state *a, const struct fl_state *b)
         for (uint32_t k = 0; k < x->verdict_count; k++) {
             const struct fl_state_verdict *v = &x->verdicts[k], *w = &y->verdicts[k];
             if (strcmp(v->address, w->address) != 0 || v->status != w->status ||
-                strcmp(v->cause.code, w->cause.code) != 0) {
+                strcmp(v->cause.code, w->cause.code) != 0 || is_overdue(f, v, w)) {
                 return false;
             }
         }
@@ -193,7 +205,7 @@ static bool same_verdicts(const struct fl_state *a, const struct fl_state *b)
 void fl_fanout_offer(struct fl_fanout *f, struct fl_state *s, bool at_once)
 {
     s->hash = fl_state_json_hash(s);
-    bool same = f->state != NULL && s->hash == f->state->hash && same_verdicts(f->state, s);
+    bool same = f->state != NULL && s->hash == f->state->hash && same_verdicts(f, f->state, s);
     bool urgent = at_once || fl_compose_takes_away(f->state, s);
     fl_state_free(f->state);
     f->state = s;
@@ -297,10 +309,24 @@ void fl_fanout_set_key(struct fl_fanout *f, const struct fl_sign_key *key)
     f->conf.key = key;
 }
 
+/* A backend that is probed more often than the others sets the pace: its verdicts expire after
+ * three of its own intervals. */
+static int64_t refresh_ms(const struct fl_controller_config *c)
+{
+    int64_t least_ms = c->probe_defaults.interval_ms;
+    for (uint32_t i = 0; i < c->cluster->backend_count; i++) {
+        const struct fl_probe_conf *q = &c->cluster->backends[i].probe;
+        if (q->type != FL_PROBE_NONE && q->interval_ms < least_ms) {
+            least_ms = q->interval_ms;
+        }
+    }
+    return least_ms;
+}
+
 int fl_fanout_configure(struct fl_fanout *f, const struct fl_controller_config *c)
 {
     FL_MUST(f->conf.key != NULL || c->sidecar_count == 0);
-    f->plan.interval_ms = c->probe_defaults.interval_ms;
+    f->plan.interval_ms = refresh_ms(c);
     f->plan.settle_ms = c->push.settle_ms;
     f->plan.concurrency = c->push.concurrency;
     f->timeout_ms = c->push.timeout_ms;

@@ -7,8 +7,8 @@
 #include "common/base/rng.h"
 #include "common/base/smap.h"
 #include "common/probe/probe_run.h"
+#include "common/verdict/probe_plan.h"
 
-#define AGAIN_FIRST_MS  1000
 #define WANT_SPACING_MS 1000 /* between probes that data threads ask for */
 #define PUSHED_KEEPS    3    /* intervals */
 
@@ -143,9 +143,7 @@ static void plan_after_result(struct watch *w)
     }
     int64_t wait_ms = w->interval_ms;
     if (w->unhealthy > 0) {
-        unsigned doublings = w->unhealthy - 1 < 20 ? w->unhealthy - 1 : 20;
-        int64_t back_off_ms = (int64_t)AGAIN_FIRST_MS << doublings;
-        wait_ms = back_off_ms < wait_ms ? back_off_ms : wait_ms;
+        wait_ms = fl_probe_again_ms(w->unhealthy, wait_ms);
     } else { /* 0.9 … 1.1 of the interval, so that peers do not stay in step */
         uint32_t tenth = (uint32_t)(wait_ms / 10);
         wait_ms += tenth ? (int64_t)fl_rng_below(&p->rng, 2 * tenth) - tenth : 0;
@@ -241,43 +239,6 @@ static struct watch *add(struct fl_prober *p, const char *backend, const char *a
     return w;
 }
 
-static void mix(uint64_t *h, const char *text)
-{
-    do { /* FNV-1a, the NUL included: "a","bc" is not "ab","c" */
-        *h = (*h ^ (uint8_t)*text) * 0x100000001b3u;
-    } while (*text++ != '\0');
-}
-
-uint64_t fl_prober_fingerprint(const struct fl_backend_conf *b, const char *address)
-{
-    const struct fl_probe_conf *q = &b->probe;
-    char numbers[96];
-    struct fl_fmt f = fl_fmt_of(numbers, sizeof(numbers));
-    fl_fmt_printf(&f, "%d %d %lld %d %d", (int)b->protocol, (int)q->type, (long long)q->timeout_ms,
-                  b->tls.on, b->tls.verify);
-    const char *const texts[] = {
-        numbers,
-        address,
-        q->host,
-        q->path,
-        q->expect,
-        q->bucket,
-        q->region,
-        q->access_key_file,
-        q->secret_key_file,
-        q->secret,
-        b->tls.ca_file,
-        b->tls.server_name,
-        b->tls.cert_file,
-        b->tls.key_file,
-    };
-    uint64_t h = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < FL_COUNTOF(texts); i++) {
-        mix(&h, texts[i] != NULL ? texts[i] : "");
-    }
-    return h != 0 ? h : 1;
-}
-
 void fl_prober_begin(struct fl_prober *p, bool quiet)
 {
     p->quiet = quiet;
@@ -342,7 +303,7 @@ int fl_prober_keep(struct fl_prober *p, const struct fl_config *c, const struct 
     if (is_new && (w = add(p, b->name, peer->address)) == NULL) {
         return -ENOMEM;
     }
-    t.fingerprint = fl_prober_fingerprint(b, peer->address);
+    t.fingerprint = fl_probe_target_fingerprint(b, peer->address);
     t.terms = terms_for(p, b);
     bool renewed = w->terms != t.terms; /* a file has changed: what was learnt may not hold */
     int fresh = define(w, &t);

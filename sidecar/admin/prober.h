@@ -18,6 +18,7 @@
 #include "common/io/reactor.h"
 #include "common/model/config.h"
 #include "common/model/verdict.h"
+#include "common/probe/probe_target.h"
 #include "common/tls/tls_shelf.h"
 #include "sidecar/policy/failed_request.h"
 
@@ -62,8 +63,11 @@ FL_MUST_USE int fl_prober_keep(struct fl_prober *p, const struct fl_config *c,
                                const struct fl_backend_conf *b, const struct fl_peer_conf *peer,
                                bool by_controller);
 void fl_prober_end(struct fl_prober *p);
-/* Of the definition that is probed: protocol, address, probe and tls keys. */
-uint64_t fl_prober_fingerprint(const struct fl_backend_conf *b, const char *address);
+/* Of the definition that is probed. */
+static inline uint64_t fl_prober_fingerprint(const struct fl_backend_conf *b, const char *address)
+{
+    return fl_probe_target_fingerprint(b, address);
+}
 
 bool fl_prober_look(const struct fl_prober *p, const char *backend, const char *address,
                     struct fl_watch_view *ret);

@@ -68,7 +68,8 @@ def sidecar_config(key, **keys):
 
 def controller_config(key, file, *sidecars, interval="30s", **keys):
     return {"source": f"file:{file.path}", "push": {"signing_key_file": key.private},
-            "probe_defaults": {"interval": interval}, "backends": {"pool": {"service": SERVICE}},
+            "probe_defaults": {"interval": interval},
+            "backends": {"pool": {"service": SERVICE, "probe": {"type": "none"}}},
             "sidecars": [{"address": s.address if isinstance(s, push.FakeSidecar) else f"127.0.0.1:{s.status_port}",
                           "id": ID} for s in sidecars], **keys}
 

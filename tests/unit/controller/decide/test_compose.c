@@ -104,8 +104,8 @@ static void any_other_key_a_written_peer_or_a_route_makes_it_ours(void **state)
     backends[0].set |= bit(FL_SCOPE_BACKEND, "protocol");
     assert_true(fl_compose_owns(config->cluster, &backends[0]));
     init_backend(&backends[0], "minio", true);
-    backends[0].probe.set |= bit(FL_SCOPE_PROBE, "type");
-    assert_true(fl_compose_owns(config->cluster, &backends[0]));
+    backends[0].probe.set |= bit(FL_SCOPE_PROBE, "type"); /* of the controller's own probe */
+    assert_false(fl_compose_owns(config->cluster, &backends[0]));
     init_backend(&backends[0], "minio", true);
     backends[0].peers = peers;
     backends[0].peer_count = 1;

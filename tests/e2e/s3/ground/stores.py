@@ -3,6 +3,7 @@ import json
 import os
 import shutil
 import socket
+import subprocess
 import tempfile
 
 from bed.process import wait_until
@@ -108,10 +109,26 @@ class Versitygw(Store):
     def env(self):
         return {"ROOT_ACCESS_KEY": keys.ACCESS, "ROOT_SECRET_KEY": keys.SECRET}
 
-    def argv(self, n):
+    def argv(self, n, *options):
         # keep-alive is off by default; it changes its directory, so every path is absolute
         return [self.binary, "--port", f"127.0.0.1:{self.peer_ports[n]}", "--keep-alive", "--quiet", "--iam-dir",
-                os.path.join(self.folder, "iam"), "posix", os.path.join(self.folder, "root")]
+                os.path.join(self.folder, "iam"), *options, "posix", os.path.join(self.folder, "root")]
+
+    def add_throttled(self):
+        """One more peer over the same directory, with room for one request: beyond that it answers SlowDown."""
+        self.peer_ports.append(self.ports.take())
+        n = len(self.peers)
+        self.peers.append(Child(f"{self.kind} {n}", self.argv(n, "--mc", "64", "--mr", "1"), env=self.env(),
+                                cwd=self.folder))
+        self.wait_open(n)
+        return n
+
+    def add_user(self, access, secret):
+        """A key that may do nothing until a bucket policy says so."""
+        done = subprocess.run([self.binary, "admin", "--access", keys.ACCESS, "--secret", keys.SECRET, "--endpoint-url",
+                               f"http://{self.addresses()[0]}", "create-user", "--access", access, "--secret", secret,
+                               "--role", "user"], env=keys.client_env(), capture_output=True, timeout=30, check=False)
+        assert done.returncode == 0, done.stderr
 
 
 class Seaweed(Store):
@@ -174,6 +191,14 @@ class Seaweed(Store):
 
     def processes(self):
         return [*self.peers, self.server]
+
+    def heal(self):
+        if not self.server.running:  # its data are lost with it
+            self._start_server()
+            for peer in self.peers:
+                peer.kill()
+        self.server.thaw()
+        super().heal()
 
 
 KINDS = {"seaweedfs": Seaweed, "versitygw": Versitygw}

@@ -247,8 +247,10 @@ def test_one_connection_per_definition_with_jitter(sidecar, origins):
     s.write_config(config)
     s.signal(1)
     for o in peers:
-        wait_until("a new definition to have a new connection", lambda o=o: o.accepted == 2, 3)
-        assert o.stats()["open"] == 1, "the old one is closed"
+        old = o.ledger()[0].conn
+        wait_until("a new definition to have a new connection", lambda o=o: o.ledger()[-1].conn != old, 3)
+        wait_until("the old one to be closed (and that of the apply's own look)", lambda o=o: o.stats()["open"] == 1, 3)
+        wait_until("it to be kept", lambda o=o: o.ledger()[-1].conn == o.ledger()[-3].conn, 3)
 
 
 # -- a failing request starts one -------------------------------------------------------------------------------------

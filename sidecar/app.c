@@ -11,6 +11,7 @@
 #include "common/model/directives.h"
 #include "sidecar/admin/admin.h"
 #include "sidecar/admin/apply.h"
+#include "sidecar/admin/tap.h"
 #include "sidecar/load.h"
 #include "sidecar/process.h"
 #include "sidecar/signals.h"
@@ -25,6 +26,7 @@ struct app {
     const struct fl_app_options *options;
     struct fl_reactor *reactor;
     struct fl_log_writer *writer;
+    struct fl_tap *tap;
     struct fl_log log;
     struct fl_registry *registry;
     struct fl_engine *engine;
@@ -183,7 +185,8 @@ static int make_parts(struct app *a, const struct fl_config *c)
     if (rc == 0) {
         a->log = (struct fl_log){.ring = fl_log_ring_new(a->writer, CONTROL_RING_BYTES),
                                  .level = (enum fl_log_level)c->log_level};
-        rc = fl_engine_new(c, a->threads, a->writer, seed, &a->engine);
+        a->tap = fl_tap_new(a->reactor, a->writer);
+        rc = a->tap != NULL ? fl_engine_new(c, a->threads, a->writer, seed, &a->engine) : -ENOMEM;
     }
     a->registry = rc == 0 ? fl_registry_new(seed) : NULL;
     return rc < 0 ? rc : a->registry != NULL ? 0 : -ENOMEM;
@@ -242,6 +245,7 @@ static int start_control(struct app *a, struct fl_config *c, struct fl_findings 
         .registry = a->registry,
         .log = &a->log,
         .writer = a->writer,
+        .tap = a->tap,
         .threads = a->threads,
         .seed = fl_process_random(),
         .overrides = a->options->overrides,
@@ -349,6 +353,7 @@ static void end(struct app *a)
     }
     fl_reactor_free(a->reactor);
     fl_log_writer_stop(a->writer); /* last: everybody above may have said something */
+    fl_tap_free(a->tap);           /* … which it was shown */
 }
 
 int fl_app_run(const struct fl_app_options *o)

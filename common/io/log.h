@@ -22,7 +22,8 @@
 #include "common/base/span.h"
 
 enum fl_log_level { FL_LOG_ERROR, FL_LOG_WARN, FL_LOG_INFO, FL_LOG_DEBUG };
-enum fl_log_stream { FL_LOG_STDOUT, FL_LOG_STDERR };
+/* WATCHERS: written nowhere, only shown to who watches. */
+enum fl_log_stream { FL_LOG_STDOUT, FL_LOG_STDERR, FL_LOG_WATCHERS };
 
 struct fl_log_ring;
 struct fl_log_writer;
@@ -50,10 +51,16 @@ void *fl_log_reserve(struct fl_log_ring *ring, enum fl_log_stream to, fl_log_for
 void fl_log_commit(struct fl_log_ring *ring, size_t size);
 
 /* An optional watcher of lines (the tap of the admin API), set before start: called in the writer
- * thread with each finished line, so it must be cheap while nobody listens. */
+ * thread with each finished line, so it must be cheap while nobody listens. Lines that are dropped
+ * are not shown. */
 void fl_log_writer_watch(struct fl_log_writer *w,
                          void (*fn)(void *arg, enum fl_log_stream s, struct fl_span line),
                          void *arg);
+
+/* Does anybody look right now? Then producers make records for FL_LOG_WATCHERS, too, of what is not
+ * to be written. Any thread. */
+void fl_log_writer_listen(struct fl_log_writer *w, bool on);
+bool fl_log_watched(const struct fl_log_ring *ring);
 
 /* Event lines: one JSON object: {"ts":…,"level":…,"msg":…, fields}. Nothing is built when the level
  * is filtered. */

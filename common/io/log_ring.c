@@ -119,6 +119,11 @@ void fl_log_commit(struct fl_log_ring *ring, size_t size)
     }
 }
 
+bool fl_log_watched(const struct fl_log_ring *ring)
+{
+    return atomic_load_explicit(&ring->bell->watched, memory_order_relaxed);
+}
+
 bool fl_log_ring_empty(struct fl_log_ring *ring)
 {
     return atomic_load(&ring->head) == atomic_load_explicit(&ring->tail, memory_order_relaxed);

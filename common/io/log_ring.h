@@ -18,6 +18,7 @@ enum fl_log_doze {
 
 struct fl_log_bell {
     _Atomic int doze;
+    _Atomic bool watched;
     int wake_fd;
 };
 

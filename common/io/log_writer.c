@@ -96,6 +96,11 @@ void fl_log_writer_watch(struct fl_log_writer *w,
     w->watch_arg = arg;
 }
 
+void fl_log_writer_listen(struct fl_log_writer *w, bool on)
+{
+    atomic_store_explicit(&w->bell.watched, on, memory_order_relaxed);
+}
+
 uint64_t fl_log_dropped(const struct fl_log_writer *w)
 {
     uint64_t sum = atomic_load_explicit(&w->discarded, memory_order_relaxed);
@@ -139,8 +144,27 @@ static bool format(struct fl_log_writer *w, struct fl_log_out *s, const struct f
 
 enum put { PUT_DONE, PUT_DROPPED, PUT_WAIT };
 
+/* The free end of stdout's buffer is where its line is made, and left. */
+static enum put show(struct fl_log_writer *w, const struct fl_log_record *rec, int64_t now)
+{
+    struct fl_log_out *s = &w->out[FL_LOG_STDOUT];
+    size_t end = s->end;
+    bool shown = format(w, s, rec);
+    if (!shown && fl_log_out_pending(s)) {
+        flush(w, s, now);
+        fl_log_out_compact(s);
+        end = s->end;
+        shown = format(w, s, rec);
+    }
+    s->end = end;
+    return shown ? PUT_DONE : PUT_DROPPED;
+}
+
 static enum put put(struct fl_log_writer *w, const struct fl_log_record *rec, int64_t now)
 {
+    if (rec->stream == FL_LOG_WATCHERS) {
+        return show(w, rec, now);
+    }
     struct fl_log_out *s = w->out_of[rec->stream];
     if (s->how == FL_LOG_HOW_NONE || (s->broken_ms != 0 && now - s->broken_ms < BROKEN_MS)) {
         return PUT_DROPPED;

@@ -5,6 +5,7 @@
 #include "common/base/units.h"
 #include "common/model/directives.h"
 #include "sidecar/admin/control_inner.h"
+#include "sidecar/admin/tap.h"
 
 /* Without resolved names: what is shown loads to the same configuration. */
 void fl_config_get(struct fl_mhd_call *call, void *arg)
@@ -30,9 +31,8 @@ void fl_config_get(struct fl_mhd_call *call, void *arg)
 
 void fl_config_tap(struct fl_mhd_call *call, void *arg)
 {
-    (void)arg;
-    fl_mhd_problem(call, 501, "not_implemented",
-                   "the tap is not built yet: the access log on stdout has the same lines");
+    const struct fl_control *c = arg;
+    fl_tap_open(c->conf.tap, call);
 }
 
 struct since {

@@ -4,7 +4,7 @@
 
 #include "common/io/bridge/mhd_bridge.h"
 
-/* arg: struct fl_control. tap answers 501 for now. */
+/* arg: struct fl_control. */
 fl_mhd_fn fl_config_get, fl_config_put, fl_config_events, fl_config_tap;
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "sidecar/admin/apply.h"
 #include "sidecar/admin/control_inner.h"
+#include "sidecar/admin/tap.h"
 
 #define RECLAIM_FIRST_MS 20
 #define RECLAIM_MAX_MS   1000
@@ -296,6 +297,7 @@ void fl_control_begin(struct fl_control *c, struct fl_engine *engine)
 
 void fl_control_turn(struct fl_control *c)
 {
+    fl_tap_turn(c->conf.tap, c->current);
     if (c->engine == NULL || !fl_engine_probe_wanted(c->engine)) {
         return;
     }

@@ -18,12 +18,14 @@
 #include "sidecar/proxy/engine.h"
 
 struct fl_control;
+struct fl_tap;
 
 struct fl_control_conf {
     struct fl_reactor *reactor;
     struct fl_registry *registry;
     struct fl_log *log;                 /* its level follows the configuration */
     const struct fl_log_writer *writer; /* for log_dropped_total; NULL: none */
+    struct fl_tap *tap;                 /* NULL: none */
     unsigned threads;
     uint64_t seed; /* jitter and hashing */
     const struct fl_config_override

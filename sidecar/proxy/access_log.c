@@ -206,7 +206,9 @@ static void fill(const struct fl_exchange *x, struct record *r)
 void fl_access_log_write(struct fl_exchange *x)
 {
     int64_t request_us = fl_reactor_now_us(x->worker->reactor) - x->began_us;
-    if (x->worker->access_ring == NULL || !wanted(x, request_us)) {
+    struct fl_log_ring *ring = x->worker->access_ring;
+    bool written = wanted(x, request_us);
+    if (ring == NULL || (!written && !fl_log_watched(ring))) {
         return;
     }
     struct record r FL_UNCLEARED;
@@ -237,7 +239,8 @@ void fl_access_log_write(struct fl_exchange *x)
     for (uint32_t i = 0; i < shown; i++) {
         size += r.attempt[i].address_len;
     }
-    char *at = fl_log_reserve(x->worker->access_ring, FL_LOG_STDOUT, fl_access_log_format, size);
+    char *at =
+        fl_log_reserve(ring, written ? FL_LOG_STDOUT : FL_LOG_WATCHERS, fl_access_log_format, size);
     if (at == NULL) {
         return; /* counted by the ring */
     }

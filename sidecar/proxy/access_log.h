@@ -10,7 +10,7 @@
 
 struct fl_exchange;
 
-/* At the end of an exchange, if access_log wants it. */
+/* At the end of an exchange, if access_log wants it, or somebody watches (log.h). */
 void fl_access_log_write(struct fl_exchange *x);
 /* The writer thread's part; public for tests. */
 void fl_access_log_format(const void *record, size_t len, struct fl_fmt *out);

@@ -77,8 +77,10 @@ static void on_sweep(struct fl_timer *t)
     fl_list_each (it, &m->connections) {
         struct fl_mhd_connection *c = fl_container_of(it, struct fl_mhd_connection, node);
         int64_t limit_ms = m->conf.head_ms * (c->head_whole ? REQUEST_FACTOR : 1);
-        bool waits_for_us = c->call != NULL && c->call->suspended;
-        if (!waits_for_us && now_ms - c->headless_since_ms >= limit_ms) {
+        bool goes_on = c->call != NULL && (c->call->suspended || c->call->stream.more != NULL);
+        if (goes_on) { /* for as long as we let it */
+            fl_mhd_call_look(c->call, c->fd);
+        } else if (now_ms - c->headless_since_ms >= limit_ms) {
             end_connection(c);
         }
     }

@@ -102,6 +102,18 @@ void fl_mhd_reply_written(struct fl_mhd_call *c, int status, const char *type,
 /* token: a word of contract.md section 5, or one of the API's own. */
 void fl_mhd_problem(struct fl_mhd_call *c, int status, const char *token, const char *detail);
 
+/* An answer 200 that goes on until somebody ends it, in chunks. more gives up to cap bytes, 0: none
+ * now (then fl_mhd_stream_more says when to ask again). ended is called once: the client has left
+ * or was too slow (MHD's timeout), the stream was ended, or the server is freed. */
+struct fl_mhd_stream {
+    size_t (*more)(void *arg, char *into, size_t cap);
+    void (*ended)(void *arg);
+    void *arg;
+};
+void fl_mhd_reply_stream(struct fl_mhd_call *c, const char *type, const struct fl_mhd_stream *s);
+void fl_mhd_stream_more(struct fl_mhd_call *c); /* there is something to send, now */
+void fl_mhd_stream_end(struct fl_mhd_call *c);  /* when what more still has was sent */
+
 /* The handler returns without an answer; the call stays valid until it is answered, or the server
  * is freed. A client that leaves meanwhile is noticed when the answer is sent. */
 void fl_mhd_suspend(struct fl_mhd_call *c);

@@ -282,6 +282,9 @@ void fl_mhd_call_completed(void *cls, struct MHD_Connection *connection, void **
     }
     if (c != NULL) {
         fl_list_remove(&c->node);
+        if (c->stream.ended != NULL) {
+            c->stream.ended(c->stream.arg);
+        }
         if (c->response != NULL) {
             MHD_destroy_response(c->response);
         }
@@ -381,12 +384,11 @@ static void add(struct MHD_Response *r, const char *name, const char *value)
     (void)MHD_add_response_header(r, name, value); /* no memory: the answer is still an answer */
 }
 
-static void answer(struct fl_mhd_call *c, int status, const char *type, void *body, size_t len,
-                   enum MHD_ResponseMemoryMode mode)
+void fl_mhd_call_answer(struct fl_mhd_call *c, int status, const char *type,
+                        struct MHD_Response *response)
 {
-    FL_MUST(c->response == NULL && !c->queued);
-    c->response = MHD_create_response_from_buffer(len, body, mode);
-    FL_MUST(c->response != NULL);
+    FL_MUST(c->response == NULL && !c->queued && response != NULL);
+    c->response = response;
     c->status = status;
     add(c->response, "Content-Type", type);
     add(c->response, "Cache-Control", "no-store");
@@ -400,6 +402,12 @@ static void answer(struct fl_mhd_call *c, int status, const char *type, void *bo
         MHD_resume_connection(c->connection);
         fl_mhd_kick(c->mhd);
     }
+}
+
+static void answer(struct fl_mhd_call *c, int status, const char *type, void *body, size_t len,
+                   enum MHD_ResponseMemoryMode mode)
+{
+    fl_mhd_call_answer(c, status, type, MHD_create_response_from_buffer(len, body, mode));
 }
 
 void fl_mhd_reply(struct fl_mhd_call *c, int status, const char *type, struct fl_span body)

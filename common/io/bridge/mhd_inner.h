@@ -52,6 +52,8 @@ struct fl_mhd_call {
         char name[32], value[96];
     } fields[2];
     unsigned field_count;
+    struct fl_mhd_stream stream; /* more NULL: an answer of one piece */
+    bool stream_over;
     bool begun, suspended, queued;
     char uri[]; /* path decoded copies behind it */
 };
@@ -63,8 +65,13 @@ enum MHD_Result fl_mhd_call_access(void *cls, struct MHD_Connection *connection,
                                    size_t *upload_len, void **context);
 void fl_mhd_call_completed(void *cls, struct MHD_Connection *connection, void **context,
                            enum MHD_RequestTerminationCode why);
+/* The answer, with the fields that every answer has; response is taken over. */
+void fl_mhd_call_answer(struct fl_mhd_call *c, int status, const char *type,
+                        struct MHD_Response *response);
 /* Ends a suspended call without an answer. */
 void fl_mhd_call_abandon(struct fl_mhd_call *c);
+/* The client of a waiting stream has left: nobody else would notice. */
+void fl_mhd_call_look(struct fl_mhd_call *c, int fd);
 /* MHD has something to do that no descriptor will tell: runs in the next turn. */
 void fl_mhd_kick(struct fl_mhd *m);
 struct fl_mhd_connection *fl_mhd_connection_of(struct MHD_Connection *connection);

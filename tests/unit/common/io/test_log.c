@@ -555,6 +555,40 @@ static void test_drain_by_hand(void **state)
     close(null);
 }
 
+/* What is only for watchers is shown in its place and written nowhere. */
+static void test_lines_for_watchers_only(void **state)
+{
+    (void)state;
+    struct fl_log_writer *w;
+    int p[2];
+    uint32_t watched[3] = {0};
+    assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+    assert_int_equal(fl_log_writer_new(&w, p[1], p[1]), 0);
+    struct fl_log_ring *ring = fl_log_ring_new(w, 1 << 20);
+    fl_log_writer_watch(w, watch_line, watched);
+    assert_false(fl_log_watched(ring));
+    fl_log_writer_listen(w, true);
+    assert_true(fl_log_watched(ring));
+    for (uint32_t n = 1; n <= 3000; n++) { /* more than the buffer of stdout holds */
+        assert_true(log_access(ring, n % 3 ? FL_LOG_WATCHERS : FL_LOG_STDOUT, n, n % 200));
+    }
+    struct reader rd = {.fd = p[0]};
+    pthread_t th;
+    assert_int_equal(pthread_create(&th, NULL, read_lines, &rd), 0);
+    assert_int_equal(fl_log_writer_start(w), 0);
+    fl_log_writer_listen(w, false);
+    assert_false(fl_log_watched(ring));
+    fl_log_writer_stop(w);
+    close(p[1]);
+    pthread_join(th, NULL);
+    assert_int_equal(rd.lines, 1000);
+    assert_true(rd.whole);
+    assert_true(rd.in_order);
+    assert_int_equal(watched[FL_LOG_STDOUT], 1000);
+    assert_int_equal(watched[FL_LOG_WATCHERS], 2000);
+    close(p[0]);
+}
+
 /* stdout and stderr on one pipe: lines of both, none inside another. */
 static void test_one_pipe_for_both(void **state)
 {
@@ -678,6 +712,7 @@ int main(void)
         cmocka_unit_test(test_closed_stdout),
         cmocka_unit_test(test_other_kinds),
         cmocka_unit_test(test_drain_by_hand),
+        cmocka_unit_test(test_lines_for_watchers_only),
         cmocka_unit_test(test_one_pipe_for_both),
         cmocka_unit_test(test_ways_of_writing),
         cmocka_unit_test(test_terminal),

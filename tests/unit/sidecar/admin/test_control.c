@@ -372,7 +372,7 @@ static void explain(void **state)
                         "backend_unavailable");
     assert_string_equal(h_look("/_/api/admin/explain?target=/two/k", "peers.0.why"), "verdict");
     assert_string_equal(h_look("/_/api/admin/routes", "routes.0.paths.0.backend"), "b");
-    assert_int_equal(h_get("/_/api/admin/tap"), 501);
+    assert_int_equal(h_get("/_/api/admin/tap"), 503);
 }
 
 /* Every line is a comment of a known form or `name{labels} value`, and every family is declared

@@ -76,7 +76,38 @@ static void big(struct fl_mhd_call *c, void *arg)
     fl_mhd_reply_written(c, 200, "text/plain", write_lines, &lines);
 }
 
+/* A stream: what is in `pending` goes out, whoever asks. */
+static struct fl_mhd_call *streaming;
+static unsigned streams_ended;
+static char pending[65536];
+static size_t pending_len;
+
+static size_t more(void *arg, char *into, size_t cap)
+{
+    (void)arg;
+    size_t n = pending_len < cap ? pending_len : cap;
+    memcpy(into, pending, n);
+    memmove(pending, pending + n, pending_len - n);
+    pending_len -= n;
+    return n;
+}
+
+static void stream_ended(void *arg)
+{
+    (void)arg;
+    streams_ended++;
+    streaming = NULL;
+}
+
+static void stream(struct fl_mhd_call *c, void *arg)
+{
+    const struct fl_mhd_stream s = {more, stream_ended, arg};
+    streaming = c;
+    fl_mhd_reply_stream(c, "application/x-ndjson", &s);
+}
+
 static const struct fl_mhd_handler handlers[] = {
+    {"GET", "/_/stream", 0, 0, NULL, stream},
     {"GET", "/_/ready", 0, 0, NULL, echo},
     {"GET", "/_/big", 0, 0, NULL, big},
     {"POST", "/_/b/*/probe", FL_MHD_MUTATES, 64, NULL, echo},
@@ -99,7 +130,9 @@ static int start_server(unsigned max, unsigned per_ip, int64_t head_ms)
     if (rc == 0) {
         fl_mhd_local(server, &at);
     }
-    heads = handled = 0;
+    heads = handled = streams_ended = 0;
+    streaming = NULL;
+    pending_len = 0;
     waiting = NULL;
     return rc;
 }
@@ -433,10 +466,95 @@ static void answers_when_descriptors_are_out(void **state)
     close(fd);
 }
 
+static void put(const char *text)
+{
+    pending_len = strlen(text);
+    memcpy(pending, text, pending_len);
+    fl_mhd_stream_more(streaming);
+}
+
+static void streams_go_on(void **state)
+{
+    (void)state;
+    int fd = dial();
+    say(fd, "GET /_/stream HTTP/1.1\r\nHost: x\r\n\r\n");
+    const char *a = hear(fd, 10);
+    assert_has(a, "HTTP/1.1 200 ");
+    assert_has(a, "Transfer-Encoding: chunked");
+    assert_has(a, "Content-Type: application/x-ndjson");
+    assert_non_null(streaming);
+    fl_mhd_stream_more(streaming); /* for nothing */
+    assert_string_equal(hear(fd, 10), "");
+    put("one\n");
+    assert_string_equal(hear(fd, 10), "4\r\none\n\r\n");
+    put("two\n");
+    put("three\n"); /* in one turn: what is there then */
+    assert_has(hear(fd, 10), "three\n");
+    memset(pending, 'x', sizeof(pending));
+    pending_len = sizeof(pending);
+    fl_mhd_stream_more(streaming);
+    assert_true(strlen(hear(fd, 10)) > sizeof(pending));
+    put("last\n");
+    fl_mhd_stream_end(streaming);
+    assert_string_equal(hear(fd, 10), "5\r\nlast\n\r\n0\r\n\r\n");
+    assert_int_equal(streams_ended, 1);
+    say(fd, "GET /_/ready HTTP/1.1\r\nHost: x\r\n\r\n"); /* the connection lives on */
+    assert_has(hear(fd, 10), "HTTP/1.1 200 ");
+    close(fd);
+    a = ask("HEAD /_/stream HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_has(a, "HTTP/1.1 200 ");
+    assert_int_equal(streams_ended, 2);
+}
+
+static void a_stream_notices_that_its_client_has_left(void **state)
+{
+    (void)state;
+    int fd = dial(), other = dial();
+    say(fd, "GET /_/stream HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_has(hear(fd, 10), "HTTP/1.1 200 ");
+    close(fd);
+    for (int i = 0; i < 500 && streams_ended == 0; i++) {
+        turn(2);
+    }
+    assert_int_equal(streams_ended, 1);
+    say(other, "GET /_/stream HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_has(hear(other, 10), "HTTP/1.1 200 ");
+    server = fl_mhd_free(server); /* while it waits */
+    assert_int_equal(streams_ended, 2);
+    assert_has(hear(other, 10), "");
+    close(other);
+}
+
+/* Far longer than a request may take, with the other connections under their limits. */
+static void a_stream_outlives_the_limits_of_a_request(void **state)
+{
+    (void)state;
+    tear_down(NULL);
+    assert_int_equal(start_server(8, 0, 100), 0);
+    int fd = dial(), silent = dial();
+    say(fd, "GET /_/stream HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_has(hear(fd, 10), "HTTP/1.1 200 ");
+    int64_t end_ms = fl_reactor_now_ms(reactor) + 1500;
+    while (fl_reactor_now_ms(reactor) < end_ms) {
+        put("tick\n");
+        assert_has(hear(fd, 20), "tick\n");
+    }
+    assert_int_equal(streams_ended, 0);
+    char byte;
+    assert_int_equal(recv(silent, &byte, 1, MSG_DONTWAIT), 0);
+    close(silent);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(routes_and_answers, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(streams_go_on, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_stream_notices_that_its_client_has_left, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_stream_outlives_the_limits_of_a_request, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(segments_are_split_before_decoding, set_up, tear_down),
         cmocka_unit_test_setup_teardown(mutating_calls_are_guarded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bodies, set_up, tear_down),

@@ -33,7 +33,7 @@ struct fl_strings {
 struct fl_peer_conf {
     const char *address;          /* "10.0.1.10:9000", "name:9000", "[::1]:9000" */
     const char *fallback_address; /* the other family of the same target; "" none */
-    const char *host_name; /* the name that address was found by; NULL = it was written so */
+    const char *host_name;        /* the name that address was found by; NULL = it was written so */
     const char *zone;
     enum fl_tier tier; /* backup: true sets FL_TIER_BACKUP */
     uint32_t weight;   /* 1..100; 0 only from a push: takes no new work */

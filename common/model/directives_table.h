@@ -96,8 +96,8 @@ struct fl_directive {
     int64_t min, max;          /* of numbers in the field's unit; of texts the length */
     const char *const *words;  /* ENUM, NULL-terminated */
     enum fl_scope child;       /* of MAP, LIST, BACKENDS, ROUTES, PATHS, SERVICES */
-    const char *nginx; /* the nginx directive or parameter of this meaning; NULL: none */
-    const char *doc;   /* one sentence */
+    const char *nginx;         /* the nginx directive or parameter of this meaning; NULL: none */
+    const char *doc;           /* one sentence */
 };
 
 struct fl_scope_row {

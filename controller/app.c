@@ -11,6 +11,7 @@
 #include "common/base/addr.h"
 #include "common/io/log.h"
 #include "common/io/reactor.h"
+#include "common/io/signals.h"
 #include "common/io/sock.h"
 #include "common/model/cause.h"
 #include "common/model/directives_show.h"
@@ -20,7 +21,6 @@
 #include "controller/probe/backend_notice.h"
 #include "controller/probe/cluster_prober.h"
 #include "controller/push/fanout.h"
-#include "controller/signals.h"
 #include "controller/source_file.h"
 
 #define LOG_RING_BYTES ((size_t)256 << 10)

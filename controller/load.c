@@ -7,9 +7,9 @@
 
 #include "common/codec/config_yaml.h"
 #include "common/codec/yaml.h"
+#include "common/io/read_file.h"
 #include "common/model/cause.h"
 #include "common/model/config_check.h"
-#include "controller/file.h"
 
 #define KEY_BYTES_MAX 65536
 
@@ -46,7 +46,7 @@ static struct fl_sign_key *load_key(const struct fl_controller_config *c, struct
     if (path[0] == '\0') {
         return NULL;
     }
-    int rc = fl_file_read(path, KEY_BYTES_MAX, &text, &len);
+    int rc = fl_read_file(path, KEY_BYTES_MAX, &text, &len);
     if (rc < 0) {
         fl_config_check_say(c->cluster, f, FL_SEVERITY_ERROR, "push.signing_key_file", 0,
                             "%s cannot be read (%s)", path, fl_cause_errno_text(-rc));
@@ -68,7 +68,7 @@ struct fl_controller_config *fl_load_config(const char *path, struct fl_findings
 {
     char *text = NULL;
     size_t len = 0;
-    int rc = fl_file_read(path, FL_YAML_BYTES_MAX, &text, &len);
+    int rc = fl_read_file(path, FL_YAML_BYTES_MAX, &text, &len);
     if (rc < 0) {
         fl_findings_add(f, FL_SEVERITY_ERROR, 0, "cannot read the configuration (%s)",
                         fl_cause_errno_text(-rc));
@@ -94,7 +94,7 @@ void fl_load_check_membership(const char *path, struct fl_findings *f)
 {
     char *text = NULL;
     size_t len = 0;
-    int rc = fl_file_read(path, FL_YAML_BYTES_MAX, &text, &len);
+    int rc = fl_read_file(path, FL_YAML_BYTES_MAX, &text, &len);
     if (rc < 0) {
         fl_findings_add(f, FL_SEVERITY_WARNING, 0, "cannot be read now (%s)",
                         fl_cause_errno_text(-rc));

@@ -9,9 +9,9 @@
 
 #include "common/codec/config_yaml.h"
 #include "common/codec/yaml.h"
+#include "common/io/read_file.h"
 #include "common/model/cause.h"
 #include "common/model/directives_show.h"
-#include "controller/file.h"
 
 #define REST_SHARE                                                                                 \
     5 /* of look_ms: a change that nobody announced must have been there for so long */
@@ -172,7 +172,7 @@ void fl_source_file_look(struct fl_source_file *s)
     char *text = NULL;
     size_t len = 0;
     s->read = s->last = mark_of(s->conf.path); /* before: a change while we read is seen again */
-    int rc = fl_file_read(s->conf.path, FL_YAML_BYTES_MAX, &text, &len);
+    int rc = fl_read_file(s->conf.path, FL_YAML_BYTES_MAX, &text, &len);
     if (rc < 0) {
         cannot_read(s, -rc);
     } else {

@@ -125,7 +125,10 @@ static void plan_after_result(struct watch *w)
     int64_t now_ms = now_of(p);
     int64_t at_ms = fl_probe_grid_next_ms(w->hash, w->interval_ms, w->began_ms, now_ms, &p->rng);
     if (w->unhealthy > 0) {
-        int64_t again_ms = now_ms + fl_probe_again_ms(w->unhealthy, w->interval_ms);
+        /* one that hangs takes long to be found so again: sidecars must not let it expire */
+        bool is_slow = now_ms - w->began_ms > w->interval_ms;
+        int64_t most_ms = is_slow ? w->interval_ms / 2 : w->interval_ms;
+        int64_t again_ms = now_ms + fl_probe_again_ms(w->unhealthy, most_ms);
         at_ms = again_ms < at_ms ? again_ms : at_ms;
     }
     plan_at(w, at_ms);

@@ -12,6 +12,7 @@ import pytest
 from bed import push
 from bed.probing import keys, store  # noqa: F401 (fixtures)
 from bed.process import SLACK, wait_until
+from bed.wire import Wire
 
 ID = "pod-7f3a"
 SERVICE = {"namespace": "storage", "name": "minio", "port": "s3"}
@@ -255,6 +256,18 @@ def test_an_unchanged_verdict_is_refreshed_each_interval(fake, controller, origi
     assert 6 <= o.requests <= 12
 
 
+def test_what_hangs_is_found_so_again_before_sidecars_forget_it(fake, controller, origin, key, file):
+    o = origin("a", "hang")
+    file.set(o)
+    f = fake()
+    controller(head(key, file, f, probe={"timeout": "600ms"}))  # two attempts: longer than the interval
+    wait_verdict(f, "unreachable")
+    time.sleep(9)
+    told = [(p.at, p.at - v["age_ms"] / 1000) for p in f.pushes for v in verdicts_of(p).values()]
+    oldest = [later[0] - earlier[1] for earlier, later in zip(told, told[1:])]  # just before the next push
+    assert max(oldest) < 2.6, [round(x, 2) for x in oldest]
+
+
 def test_keys_sign_the_probe_and_never_leave(fake, controller, store, keys, key, file):  # noqa: F811
     st = store(buckets=("releases",))
     file.set(st.address)
@@ -303,6 +316,16 @@ def test_connection_test(controller, origin, key, file, fake):
     other = c.ask("POST", "/_/api/admin/backends/pool/probe", b"", {"Content-Type": "application/json",
                                                                     "Origin": "http://elsewhere.example"})
     assert other.status == 403, "not from a foreign page"
+
+
+def test_who_waits_for_a_probe_does_not_hold_up_the_end(controller, origin, key, file, fake):
+    file.set(origin("a", "hang"))
+    c = controller(head(key, file, fake(), interval="1h", probe={"timeout": "20s"}))
+    with Wire(("127.0.0.1", c.admin_port), 5) as wire:
+        wire.request("POST", "/_/api/admin/backends/pool/probe", [("Content-Type", "application/json")], b"")
+        wait_until("the probe", lambda: c.admin("/_/api/admin/backends")["backends"][0]["peers"][0]["probing"])
+        c.terminate()
+        assert c.wait(3) == 0
 
 
 def test_a_verdict_of_another_definition_is_forgotten(controller, origin, key, file, fake):

@@ -140,7 +140,8 @@ static void written_peers_alone_are_members_and_nothing_written_is_none(void **s
 {
     (void)state;
     static struct fl_peer_conf peers[1];
-    peers[0] = (struct fl_peer_conf){"10.9.0.1:9000", "", "", .weight = 1};
+    peers[0] = (struct fl_peer_conf){
+        .address = "10.9.0.1:9000", .fallback_address = "", .zone = "", .weight = 1};
     init_backend(&backends[0], "written", false);
     backends[0].peers = peers;
     backends[0].peer_count = 1;
@@ -160,9 +161,13 @@ static void members_stand_beside_written_peers_which_win_where_the_address_is_on
 {
     (void)state;
     static struct fl_peer_conf written[2];
-    written[0] =
-        (struct fl_peer_conf){"10.9.0.1:9000", "", "", .tier = FL_TIER_BACKUP, .weight = 7};
-    written[1] = (struct fl_peer_conf){"10.0.0.2:9000", "", "", .weight = 5};
+    written[0] = (struct fl_peer_conf){.address = "10.9.0.1:9000",
+                                       .fallback_address = "",
+                                       .zone = "",
+                                       .tier = FL_TIER_BACKUP,
+                                       .weight = 7};
+    written[1] = (struct fl_peer_conf){
+        .address = "10.0.0.2:9000", .fallback_address = "", .zone = "", .weight = 5};
     backends[0].peers = written;
     backends[0].peer_count = 2;
     struct fl_state *s = compose();
@@ -416,7 +421,8 @@ static void a_peer_taken_down_or_without_weight_is_taken_away(void **state)
 {
     (void)state;
     static struct fl_peer_conf written[1];
-    written[0] = (struct fl_peer_conf){"10.9.0.1:9000", "", "", .weight = 1};
+    written[0] = (struct fl_peer_conf){
+        .address = "10.9.0.1:9000", .fallback_address = "", .zone = "", .weight = 1};
     backends[0].peers = written;
     backends[0].peer_count = 1;
     struct fl_state *up = compose();

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/io/signals.h"
 #include "common/io/sock.h"
 #include "common/model/directives.h"
 #include "sidecar/admin/admin.h"
@@ -14,7 +15,6 @@
 #include "sidecar/admin/tap.h"
 #include "sidecar/load.h"
 #include "sidecar/process.h"
-#include "sidecar/signals.h"
 
 #define CONTROL_RING_BYTES (64 * 1024)
 #define ADMIN_BACKLOG      64

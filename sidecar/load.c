@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "common/codec/yaml.h"
+#include "common/io/read_file.h"
 #include "common/model/cause.h"
-#include "sidecar/admin/read_file.h"
 
 struct fl_config *fl_load_config(const struct fl_app_options *o, struct fl_findings *f)
 {

@@ -12,7 +12,7 @@
 #include "common/base/check.h"
 #include "common/base/span.h"
 #include "common/base/units.h"
-#include "sidecar/admin/read_file.h"
+#include "common/io/read_file.h"
 
 #define DESCRIPTORS_MAX 65536
 #define THREADS_MAX     4

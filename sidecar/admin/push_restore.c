@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "common/codec/state_json.h"
+#include "common/io/read_file.h"
 #include "sidecar/admin/control_inner.h"
-#include "sidecar/admin/read_file.h"
 #include "sidecar/admin/state_file.h"
 
 #define KEY_FILE_MAX_BYTES 65536

@@ -8,7 +8,7 @@
 
 #include "common/base/fmt.h"
 #include "common/base/units.h"
-#include "sidecar/admin/read_file.h"
+#include "common/io/read_file.h"
 
 #define FILE_MAX_BYTES ((size_t)4 << 20)
 #define HEAD_MAX       256

@@ -1,6 +1,6 @@
 /* read_file - a small file as one text. Any thread; blocks. */
-#ifndef FL_SIDECAR_ADMIN_READ_FILE_H
-#define FL_SIDECAR_ADMIN_READ_FILE_H
+#ifndef FL_COMMON_IO_READ_FILE_H
+#define FL_COMMON_IO_READ_FILE_H
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /* signals - SIGTERM, SIGINT and SIGHUP as events of the reactor. Blocked before the first thread is
  * made, so that all threads inherit that and none is interrupted. */
-#ifndef FL_SIDECAR_SIGNALS_H
-#define FL_SIDECAR_SIGNALS_H
+#ifndef FL_COMMON_IO_SIGNALS_H
+#define FL_COMMON_IO_SIGNALS_H
 
 #include "common/base/check.h"
 #include "common/io/reactor.h"

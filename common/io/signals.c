@@ -1,4 +1,4 @@
-#include "sidecar/signals.h"
+#include "common/io/signals.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "sidecar/admin/read_file.h"
+#include "common/io/read_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -14,14 +14,14 @@ from bed.config import FREE, http, peer
 from bed.play import meet, parallel
 from bed.process import wait_until
 from bed.sidecar import chain
-from bed.tls import certs, pattern, tls_server  # noqa: F401 (fixtures)
-from bed.wire import Ended
+from bed.tls import certs, pattern, tls_server
+from bed.wire import Ended, chunked, head
 
 NAME = "store.example"
 
 
 @pytest.fixture(scope="module")
-def pki(certs):  # noqa: F811
+def pki(certs):
     """The certificates that the tests share."""
     ca, stranger = certs.ca("ca"), certs.ca("stranger")
 
@@ -52,7 +52,7 @@ def check_answer(response, body):
 # -- bodies ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("kind", ["bytes", "chunked", "until_close"])
 @pytest.mark.parametrize("size", [0, 1, 16384, 16385, 1 << 20])
-def test_answers_arrive_whole(sidecar, tls_server, pki, kind, size):  # noqa: F811
+def test_answers_arrive_whole(sidecar, tls_server, pki, kind, size):
     s = sidecar(http(tls_server(pki.good), tls=tls(pki)))
     response, line = s.traced("GET", f"/{kind}/{size}")
     check_answer(response, pattern(size))
@@ -60,7 +60,7 @@ def test_answers_arrive_whole(sidecar, tls_server, pki, kind, size):  # noqa: F8
 
 
 @pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
-def test_a_mebibyte_each_way(sidecar, tls_server, pki, version):  # noqa: F811
+def test_a_mebibyte_each_way(sidecar, tls_server, pki, version):
     import ssl
     server = tls_server(pki.good, max_version=ssl.TLSVersion[version])
     s = sidecar(http(server, tls=tls(pki)))
@@ -72,7 +72,7 @@ def test_a_mebibyte_each_way(sidecar, tls_server, pki, version):  # noqa: F811
     assert set(server.names) == {NAME}, "SNI"
 
 
-def test_64_mebibytes_each_way(sidecar, tls_server, pki):  # noqa: F811
+def test_64_mebibytes_each_way(sidecar, tls_server, pki):
     server = tls_server(pki.good)
     s = sidecar(http(server, tls=tls(pki), route={"read_timeout": "60s"}))
     size = 64 << 20
@@ -84,7 +84,7 @@ def test_64_mebibytes_each_way(sidecar, tls_server, pki):  # noqa: F811
     assert s.rss_kib() < 400 * 1024, "bodies stream, they are not held"  # a sanitized build is large by itself
 
 
-def test_bodies_both_ways_at_once(sidecar, tls_server, pki):  # noqa: F811
+def test_bodies_both_ways_at_once(sidecar, tls_server, pki):
     s = sidecar(http(tls_server(pki.good), tls=tls(pki), max_conns=0))
     body = pattern(300_000)
 
@@ -96,8 +96,43 @@ def test_bodies_both_ways_at_once(sidecar, tls_server, pki):  # noqa: F811
     assert all(parallel(20, one))
 
 
+def test_a_slow_client_and_a_slow_server(sidecar, tls_server, pki):
+    """Back-pressure both ways: records stay in TLS, or half sent, until there is room."""
+    server = tls_server(pki.good, sips_s=0.02, rcvbuf=8192)
+    s = sidecar(http(server, tls=tls(pki)))
+    body = pattern(6 << 20)
+    up = s.call("PUT", "/b/k", body=body, timeout=60)
+    assert up.text == hashlib.sha256(body).hexdigest(), repr(up)
+    with s.wire(rcvbuf=8192, timeout=60) as wire:
+        wire.request("GET", f"/bytes/{len(body)}")
+        digest, got = hashlib.sha256(), -1
+        while got < len(body):
+            data = wire.sock.recv(70_000)
+            assert data, f"ended after {got}"
+            if got < 0:
+                data = data.partition(b"\r\n\r\n")[2]
+                got = 0
+            digest.update(data)
+            got += len(data)
+            time.sleep(0.002)
+    assert digest.digest() == hashlib.sha256(body).digest()
+
+
+def test_chunked_and_expected_bodies(sidecar, tls_server, pki):
+    s = sidecar(http(tls_server(pki.good), tls=tls(pki)))
+    parts = [pattern(n) for n in (1, 16384, 70_000)]
+    sha = hashlib.sha256(b"".join(parts)).hexdigest()
+    with s.wire() as wire:
+        wire.request("PUT", "/b/k", [("Transfer-Encoding", "chunked")], chunked(*parts))
+        assert wire.response("PUT").text == sha
+        wire.send(head("PUT", "/b/k", [("Expect", "100-continue"), ("Content-Length", "70000")]))
+        assert wire.read_interim().status == 100
+        wire.send(parts[2])
+        assert wire.response("PUT").text == hashlib.sha256(parts[2]).hexdigest()
+
+
 # -- connections ----------------------------------------------------------------------------------------------------
-def test_connections_are_kept_and_sessions_resumed(sidecar, tls_server, pki):  # noqa: F811
+def test_connections_are_kept_and_sessions_resumed(sidecar, tls_server, pki):
     server = tls_server(pki.good)
     s = sidecar(http(server, tls=tls(pki)))
     for _ in range(10):
@@ -110,7 +145,7 @@ def test_connections_are_kept_and_sessions_resumed(sidecar, tls_server, pki):  #
     assert lines[1]["upstream_connect_time"] == "0.000"
 
 
-def test_a_kept_connection_that_the_server_closed_is_not_used(sidecar, tls_server, pki):  # noqa: F811
+def test_a_kept_connection_that_the_server_closed_is_not_used(sidecar, tls_server, pki):
     server = tls_server(pki.good)
     s = sidecar(http(server, tls=tls(pki)))
     assert s.get("/until_close/100").status == 200
@@ -119,7 +154,7 @@ def test_a_kept_connection_that_the_server_closed_is_not_used(sidecar, tls_serve
     assert [e.conn for e in server.seen] == [1, 2, 2]
 
 
-def test_system_calls_per_request(sidecar, tls_server, pki, folder):  # noqa: F811
+def test_system_calls_per_request(sidecar, tls_server, pki, folder):
     """On a kept connection: one recv and one send on each side, as without TLS."""
     if not shutil.which("strace"):
         pytest.skip("no strace")
@@ -156,7 +191,7 @@ def test_system_calls_per_request(sidecar, tls_server, pki, folder):  # noqa: F8
     ("alone", "self-signed certificate", "tls_self_signed"),
     ("unknown", "unable to get local issuer certificate", "tls_unknown_issuer"),
 ])
-def test_bad_certificates(sidecar, tls_server, pki, cert, cause, code):  # noqa: F811
+def test_bad_certificates(sidecar, tls_server, pki, cert, cause, code):
     server = tls_server(getattr(pki, cert))
     s = sidecar(http(server, tls=tls(pki), max_fails=0))
     response, line = s.traced("GET", "/x")
@@ -171,7 +206,7 @@ def test_bad_certificates(sidecar, tls_server, pki, cert, cause, code):  # noqa:
     assert code
 
 
-def test_a_failing_handshake_counts_and_is_retried(sidecar, tls_server, pki):  # noqa: F811
+def test_a_failing_handshake_counts_and_is_retried(sidecar, tls_server, pki):
     """Nothing was sent: whatever the method, the next peer gets it."""
     bad, good = tls_server(pki.expired, name="bad"), tls_server(pki.good, name="good")
     s = sidecar(http(bad, good, tls=tls(pki), max_fails=1, fail_timeout="60s", **FREE))
@@ -185,12 +220,12 @@ def test_a_failing_handshake_counts_and_is_retried(sidecar, tls_server, pki):  #
     assert len([e for e in good.seen if e.method == "POST"]) >= 1
 
 
-def test_an_address_in_the_certificate(sidecar, tls_server, pki):  # noqa: F811
+def test_an_address_in_the_certificate(sidecar, tls_server, pki):
     s = sidecar(http(tls_server(pki.by_address), tls={"ca_file": pki.ca_file, "server_name": "127.0.0.1"}))
     assert s.get("/x").status == 200
 
 
-def test_the_name_of_a_peer_is_verified(sidecar, tls_server, pki, certs):  # noqa: F811
+def test_the_name_of_a_peer_is_verified(sidecar, tls_server, pki, certs):
     """Without server_name it is the name that the address was found by."""
     ca = (pki.ca_file, os.path.join(pki.folder, "ca.key"))
     server = tls_server(certs.issue("local", ca, also="DNS:localhost"))
@@ -199,14 +234,14 @@ def test_the_name_of_a_peer_is_verified(sidecar, tls_server, pki, certs):  # noq
     assert set(server.names) == {"localhost"}
 
 
-def test_verification_can_be_turned_off(sidecar, tls_server, pki):  # noqa: F811
+def test_verification_can_be_turned_off(sidecar, tls_server, pki):
     s = sidecar(http(tls_server(pki.alone), tls={"verify": False}))
     assert s.get("/x").status == 200
 
 
 # -- client certificates --------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
-def test_client_certificates(sidecar, tls_server, pki, version):  # noqa: F811
+def test_client_certificates(sidecar, tls_server, pki, version):
     import ssl
     server = tls_server(pki.good, client_ca=pki.ca_file, max_version=ssl.TLSVersion[version])
     s = sidecar(http(server, tls=tls(pki, cert_file=pki.client[0], key_file=pki.client[1])))
@@ -214,7 +249,7 @@ def test_client_certificates(sidecar, tls_server, pki, version):  # noqa: F811
 
 
 @pytest.mark.parametrize("version, cause", [("TLSv1_2", "handshake failure"), ("TLSv1_3", "certificate required")])
-def test_a_missing_client_certificate(sidecar, tls_server, pki, version, cause):  # noqa: F811
+def test_a_missing_client_certificate(sidecar, tls_server, pki, version, cause):
     """With TLS 1.3 the refusal comes after the request was sent; nobody has read it, so it may go elsewhere."""
     import ssl
     strict = tls_server(pki.good, name="strict", client_ca=pki.ca_file, max_version=ssl.TLSVersion[version])
@@ -229,7 +264,7 @@ def test_a_missing_client_certificate(sidecar, tls_server, pki, version, cause):
 
 
 # -- peers that do not speak TLS ------------------------------------------------------------------------------------
-def test_a_plain_http_port(sidecar, tls_server, pki):  # noqa: F811
+def test_a_plain_http_port(sidecar, tls_server, pki):
     server = tls_server(pki.good, mode="plain")
     s = sidecar(http(server, tls=tls(pki)))
     response, line = s.traced("GET", "/x")
@@ -238,13 +273,13 @@ def test_a_plain_http_port(sidecar, tls_server, pki):  # noqa: F811
     assert server.seen == [], "never in clear"
 
 
-def test_a_peer_that_closes_in_the_handshake(sidecar, tls_server, pki):  # noqa: F811
+def test_a_peer_that_closes_in_the_handshake(sidecar, tls_server, pki):
     s = sidecar(http(tls_server(pki.good, mode="drop"), tls=tls(pki)))
     response, line = s.traced("GET", "/x")
     assert response.status == 502 and line["class"] == "tls_failure"
 
 
-def test_a_handshake_that_hangs(sidecar, tls_server, pki):  # noqa: F811
+def test_a_handshake_that_hangs(sidecar, tls_server, pki):
     """connect_timeout covers it; the class is tls_failure, the answer of a failure and not of a silence."""
     server = tls_server(pki.good, mode="hang")
     s = sidecar(http(server, tls=tls(pki), route={"connect_timeout": "300ms"}))
@@ -256,7 +291,7 @@ def test_a_handshake_that_hangs(sidecar, tls_server, pki):  # noqa: F811
     assert response.header("X-Fairlead-Cause") == f"TLS handshake with {server.address} failed (handshake timed out)"
 
 
-def test_hanging_handshakes_leave_room_for_others(sidecar, tls_server, pki):  # noqa: F811
+def test_hanging_handshakes_leave_room_for_others(sidecar, tls_server, pki):
     hangs, good = tls_server(pki.good, mode="hang"), tls_server(pki.good)
     config = http(good, tls=tls(pki))
     config["backends"]["stuck"] = {**config["backends"]["pool"], "peers": [peer(hangs)]}
@@ -273,7 +308,7 @@ def test_hanging_handshakes_leave_room_for_others(sidecar, tls_server, pki):  # 
         one.join(10)
 
 
-def test_many_handshakes_at_once(sidecar, tls_server, pki):  # noqa: F811
+def test_many_handshakes_at_once(sidecar, tls_server, pki):
     server = tls_server(pki.good, slow_s=0.01)
     s = sidecar(http(server, tls=tls(pki), max_conns=0, keepalive={"idle": 200}, route={"connect_timeout": "10s"}))
     assert parallel(100, lambda i: s.get("/x").status) == [200] * 100
@@ -282,7 +317,7 @@ def test_many_handshakes_at_once(sidecar, tls_server, pki):  # noqa: F811
 
 
 # -- ends -----------------------------------------------------------------------------------------------------------
-def test_an_end_without_close_notify_truncates(sidecar, tls_server, pki):  # noqa: F811
+def test_an_end_without_close_notify_truncates(sidecar, tls_server, pki):
     s = sidecar(http(tls_server(pki.good), tls=tls(pki), max_fails=0))
     with s.wire() as wire:
         with pytest.raises(Ended):
@@ -291,7 +326,7 @@ def test_an_end_without_close_notify_truncates(sidecar, tls_server, pki):  # noq
     assert (line["error"], line["class"]) == ("truncated", "truncated")
 
 
-def test_a_body_shorter_than_framed_truncates(sidecar, tls_server, pki):  # noqa: F811
+def test_a_body_shorter_than_framed_truncates(sidecar, tls_server, pki):
     s = sidecar(http(tls_server(pki.good), tls=tls(pki), max_fails=0))
     with s.wire() as wire:
         with pytest.raises(Ended) as ended:
@@ -301,7 +336,7 @@ def test_a_body_shorter_than_framed_truncates(sidecar, tls_server, pki):  # noqa
 
 
 # -- files ----------------------------------------------------------------------------------------------------------
-def test_authorities_are_read_again_when_they_change(sidecar, tls_server, pki, folder):  # noqa: F811
+def test_authorities_are_read_again_when_they_change(sidecar, tls_server, pki, folder):
     mine = os.path.join(folder, "ca.pem")
     shutil.copy(pki.stranger_file, mine)
     server = tls_server(pki.good)
@@ -318,7 +353,7 @@ def test_authorities_are_read_again_when_they_change(sidecar, tls_server, pki, f
     wait_until("kept connections to be given up, too", lambda: s.get("/x").status == 502, 12, 0.2)
 
 
-def test_a_renewed_client_certificate(sidecar, tls_server, pki, certs, folder):  # noqa: F811
+def test_a_renewed_client_certificate(sidecar, tls_server, pki, certs, folder):
     ca = (pki.ca_file, os.path.join(pki.folder, "ca.key"))
     cert, key = os.path.join(folder, "c.pem"), os.path.join(folder, "c.key")
     old = certs.issue("client_old", (pki.stranger_file, os.path.join(pki.folder, "stranger.key")))
@@ -336,7 +371,7 @@ def test_a_renewed_client_certificate(sidecar, tls_server, pki, certs, folder): 
 
 @pytest.mark.parametrize("key, words", [("ca_file", "cannot read"), ("cert_file", "cannot read"),
                                         ("key_file", "is not the key of the certificate")])
-def test_files_that_cannot_be_used_are_a_configuration_error(sidecar, tls_server, pki, key, words):  # noqa: F811
+def test_files_that_cannot_be_used_are_a_configuration_error(sidecar, tls_server, pki, key, words):
     keys = {"cert_file": pki.client[0], "key_file": pki.client[1]}
     keys[key] = pki.good[1] if key == "key_file" else "/nowhere/x.pem"
     s = sidecar(http("127.0.0.1:1", tls=tls(pki, **keys)), wait=False, expected_exit=2)
@@ -345,7 +380,7 @@ def test_files_that_cannot_be_used_are_a_configuration_error(sidecar, tls_server
     assert f"backends.pool.tls.{key}: " in text and words in text and keys[key] in text, text
 
 
-def test_an_apply_with_bad_files_changes_nothing(sidecar, tls_server, pki):  # noqa: F811
+def test_an_apply_with_bad_files_changes_nothing(sidecar, tls_server, pki):
     server = tls_server(pki.good)
     config = http(server, tls=tls(pki), max_fails=0)
     s = sidecar(config)
@@ -359,7 +394,7 @@ def test_an_apply_with_bad_files_changes_nothing(sidecar, tls_server, pki):  # n
     assert s.get("/x").status == 200
 
 
-def test_another_definition_another_connection(sidecar, tls_server, pki):  # noqa: F811
+def test_another_definition_another_connection(sidecar, tls_server, pki):
     """What a kept connection has proved counts for the definition that it was made under."""
     server = tls_server(pki.good)
     config = http(server, tls={"verify": False}, max_fails=0)
@@ -376,7 +411,7 @@ def test_another_definition_another_connection(sidecar, tls_server, pki):  # noq
     assert set(server.names) >= {"other.example", NAME}
 
 
-def test_plain_connections_are_not_used_for_tls(sidecar, tls_server, pki):  # noqa: F811
+def test_plain_connections_are_not_used_for_tls(sidecar, tls_server, pki):
     """A backend that is told to speak TLS does so at once, whatever it has kept in clear."""
     server = tls_server(pki.good, mode="plain")
     config = http(server, max_fails=0)
@@ -392,7 +427,7 @@ def test_plain_connections_are_not_used_for_tls(sidecar, tls_server, pki):  # no
     assert len(server.seen) == 1
 
 
-def test_two_threads_share_terms(sidecar, tls_server, pki):  # noqa: F811
+def test_two_threads_share_terms(sidecar, tls_server, pki):
     server = tls_server(pki.good)
     s = sidecar({"threads": 2, **http(server, tls=tls(pki), max_conns=0)})
     body = pattern(40_000)
@@ -406,7 +441,7 @@ def test_two_threads_share_terms(sidecar, tls_server, pki):  # noqa: F811
 
 # -- probes ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("kind", ["tcp", "http"])
-def test_probes_speak_tls(sidecar, tls_server, pki, kind):  # noqa: F811
+def test_probes_speak_tls(sidecar, tls_server, pki, kind):
     good, bad = tls_server(pki.good), tls_server(pki.expired)
     s = sidecar(http(good, bad, tls=tls(pki), probe={"type": kind, "interval": "500ms", "timeout": "1s"}))
     wait_until("both verdicts", lambda: s.peer("pool", good.address)["verdict"]["status"] == "healthy" and

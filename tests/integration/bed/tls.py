@@ -80,10 +80,12 @@ class TlsServer:
     """GET /bytes/N, /chunked/N, /until_close/N, /cut/N (until close, without close_notify), /short/N (half of what its
     Content-Length says); anything else: 200 with the name. A body is answered with its SHA-256.
 
+    slow_s: pause of a handshake; sips_s: between the 256 KiB of a body that it reads.
     mode: tls; hang (accepts and says nothing); plain (speaks HTTP in clear); drop (closes on the first bytes)."""
 
-    def __init__(self, ports, cert, name="t", mode="tls", client_ca=None, max_version=None, slow_s=0.0, port=None):
-        self.name, self.mode, self.slow_s = name, mode, slow_s
+    def __init__(self, ports, cert, name="t", mode="tls", client_ca=None, max_version=None, slow_s=0.0,
+                 sips_s=0.0, rcvbuf=None):
+        self.name, self.mode, self.slow_s, self.sips_s = name, mode, slow_s, sips_s
         self.seen, self.names, self.accepted, self.handshakes_failed = [], [], 0, 0
         self.shaking = self.shaking_peak = 0
         self._lock = threading.Lock()
@@ -96,9 +98,11 @@ class TlsServer:
             self._ssl.verify_mode = ssl.CERT_REQUIRED
         if max_version:
             self._ssl.maximum_version = max_version
-        self.port = port or ports.take()
+        self.port = ports.take()
         self.address = f"127.0.0.1:{self.port}"
         self._listener = socket.create_server(("127.0.0.1", self.port), backlog=256)
+        if rcvbuf:
+            self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self):
@@ -196,8 +200,7 @@ class TlsServer:
             if not self._answer(sock, method, target, sha):
                 return
 
-    @staticmethod
-    def _take_body(stream, headers, sock):
+    def _take_body(self, stream, headers, sock):
         if headers.get("expect", "").lower() == "100-continue":
             sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
         digest = hashlib.sha256()
@@ -219,6 +222,7 @@ class TlsServer:
                 raise OSError("short body")
             digest.update(piece)
             left -= len(piece)
+            time.sleep(self.sips_s)
         return digest.hexdigest()
 
     def _answer(self, sock, method, target, sha):

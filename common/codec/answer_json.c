@@ -1,7 +1,7 @@
 #include "common/codec/answer_json.h"
 
 #include "common/base/units.h"
-#include "common/codec/json.h"
+#include "common/codec/json_parse.h"
 #include "common/model/directives_scope.h"
 
 void fl_answer_json_encode(const struct fl_push_answer *a, struct fl_fmt *out)

@@ -1,7 +1,7 @@
 #include "common/codec/state_json.h"
 
 #include "common/base/units.h"
-#include "common/codec/json.h"
+#include "common/codec/json_parse.h"
 #include "common/model/directives.h"
 #include "common/model/directives_scope.h"
 

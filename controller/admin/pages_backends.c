@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "controller/admin/page.h"
+#include "common/base/json.h"
 #include "controller/admin/pages.h"
 #include "controller/decide/backend_verdict.h"
 
@@ -73,35 +73,35 @@ static void count_sidecar(struct tallies *t, const struct fl_fanout_view *s)
     }
 }
 
-static void put_verdict(struct fl_page *p, const struct fl_verdict *v, const char *other_view)
+static void put_verdict(struct fl_json *j, const struct fl_verdict *v, const char *other_view)
 {
     static const struct fl_verdict never;
     v = v != NULL ? v : &never;
-    fl_page_open(p, "verdict", '{');
-    fl_page_text(p, "status", fl_verdict_status_name(v->status));
-    fl_page_text(p, "code", v->cause.code);
-    fl_page_text(p, "cause", v->cause.text);
-    fl_page_text(p, "note", v->note);
-    fl_page_text(p, "step", v->step);
-    fl_page_time(p, "probed_at", v->at_unix_ms);
-    fl_page_int(p, "duration_ms", v->duration_ms);
-    fl_page_text(p, "other_view", other_view);
-    fl_page_close(p, '}');
+    fl_json_open(j, "verdict", '{');
+    fl_json_text(j, "status", fl_verdict_status_name(v->status));
+    fl_json_text(j, "code", v->cause.code);
+    fl_json_text(j, "cause", v->cause.text);
+    fl_json_text(j, "note", v->note);
+    fl_json_text(j, "step", v->step);
+    fl_json_time(j, "probed_at", v->at_unix_ms);
+    fl_json_int(j, "duration_ms", v->duration_ms);
+    fl_json_text(j, "other_view", other_view);
+    fl_json_close(j, '}');
 }
 
-static void put_sidecars_view(struct fl_page *p, const struct tally *t)
+static void put_sidecars_view(struct fl_json *j, const struct tally *t)
 {
     static const struct tally none;
     t = t != NULL ? t : &none;
-    fl_page_open(p, "sidecars", '{');
-    fl_page_int(p, "reached", t->reached);
-    fl_page_int(p, "failing", t->failing);
-    fl_page_int(p, "requests", (int64_t)t->requests);
-    fl_page_int(p, "failures", (int64_t)t->failures);
-    fl_page_text(p, "code", t->bad != NULL ? t->bad->cause.code : "");
-    fl_page_text(p, "cause", t->bad != NULL ? t->bad->cause.text : "");
-    fl_page_text(p, "seen_by", t->bad != NULL ? t->bad_sidecar : "");
-    fl_page_close(p, '}');
+    fl_json_open(j, "sidecars", '{');
+    fl_json_int(j, "reached", t->reached);
+    fl_json_int(j, "failing", t->failing);
+    fl_json_int(j, "requests", (int64_t)t->requests);
+    fl_json_int(j, "failures", (int64_t)t->failures);
+    fl_json_text(j, "code", t->bad != NULL ? t->bad->cause.code : "");
+    fl_json_text(j, "cause", t->bad != NULL ? t->bad->cause.text : "");
+    fl_json_text(j, "seen_by", t->bad != NULL ? t->bad_sidecar : "");
+    fl_json_close(j, '}');
 }
 
 /* Of one peer; "" while the controller and the pods agree. */
@@ -125,69 +125,69 @@ static const char *first_other_view(const struct page *page, const struct fl_sta
     return view;
 }
 
-static void put_peer(struct fl_page *p, const struct page *page, const char *backend,
+static void put_peer(struct fl_json *j, const struct page *page, const char *backend,
                      const struct fl_peer_conf *peer)
 {
     static const char *const tiers[] = {"primary", "last_resort", "backup"};
     char text[KEY_MAX], view[96];
-    fl_page_open(p, NULL, '{');
-    fl_page_text(p, "address", peer->address);
-    fl_page_text(p, "tier", tiers[peer->tier]);
-    fl_page_text(p, "zone", peer->zone);
-    fl_page_int(p, "weight", peer->weight);
-    fl_page_bool(p, "down", peer->down);
+    fl_json_open(j, NULL, '{');
+    fl_json_text(j, "address", peer->address);
+    fl_json_text(j, "tier", tiers[peer->tier]);
+    fl_json_text(j, "zone", peer->zone);
+    fl_json_int(j, "weight", peer->weight);
+    fl_json_bool(j, "down", peer->down);
     const struct fl_verdict *v = fl_verdict_table_get(page->v->verdicts, backend, peer->address);
     const struct tally *t = fl_smap_get(&page->t->map, key_of(backend, peer->address, text));
-    put_verdict(p, v, other_view(page, backend, peer->address, view));
-    fl_page_bool(p, "probing", fl_cluster_prober_probing(page->v->prober, backend, peer->address));
-    put_sidecars_view(p, t);
-    fl_page_close(p, '}');
+    put_verdict(j, v, other_view(page, backend, peer->address, view));
+    fl_json_bool(j, "probing", fl_cluster_prober_probing(page->v->prober, backend, peer->address));
+    put_sidecars_view(j, t);
+    fl_json_close(j, '}');
 }
 
-static void put_backend(struct fl_page *p, const struct page *page, const struct fl_state *state,
+static void put_backend(struct fl_json *j, const struct page *page, const struct fl_state *state,
                         const struct fl_state_backend *b)
 {
     const struct fl_service_ref *ref = &b->conf.service;
     char view[96];
-    fl_page_open(p, NULL, '{');
-    fl_page_text(p, "name", b->name);
-    fl_page_text(p, "definition", b->owns ? "controller" : "sidecar");
-    fl_page_open(p, "service", '{');
-    fl_page_text(p, "namespace", ref->namespace);
-    fl_page_text(p, "name", ref->name);
-    fl_page_text(p, "port", ref->port);
-    fl_page_close(p, '}');
-    fl_page_text(p, "membership", b->has_peers ? "ready" : "waiting");
+    fl_json_open(j, NULL, '{');
+    fl_json_text(j, "name", b->name);
+    fl_json_text(j, "definition", b->owns ? "controller" : "sidecar");
+    fl_json_open(j, "service", '{');
+    fl_json_text(j, "namespace", ref->namespace);
+    fl_json_text(j, "name", ref->name);
+    fl_json_text(j, "port", ref->port);
+    fl_json_close(j, '}');
+    fl_json_text(j, "membership", b->has_peers ? "ready" : "waiting");
     struct fl_derived d;
     fl_backend_verdict(page->v->verdicts, b, &d);
-    put_verdict(p, &d.verdict, first_other_view(page, b, view));
-    fl_page_open(p, "buckets", '[');
+    put_verdict(j, &d.verdict, first_other_view(page, b, view));
+    fl_json_open(j, "buckets", '[');
     for (uint32_t i = 0; i < state->route_count; i++) {
         if (strcmp(state->routes[i].backend, b->name) == 0) {
-            fl_page_text(p, NULL, state->routes[i].bucket);
+            fl_json_text(j, NULL, state->routes[i].bucket);
         }
     }
-    fl_page_close(p, ']');
-    fl_page_open(p, "peers", '[');
+    fl_json_close(j, ']');
+    fl_json_open(j, "peers", '[');
     for (uint32_t i = 0; i < b->conf.peer_count; i++) {
-        put_peer(p, page, b->name, &b->conf.peers[i]);
+        put_peer(j, page, b->name, &b->conf.peers[i]);
     }
-    fl_page_close(p, ']');
-    fl_page_close(p, '}');
+    fl_json_close(j, ']');
+    fl_json_close(j, '}');
 }
 
 static void write_backends(struct fl_fmt *out, void *arg)
 {
     const struct page *page = arg;
     const struct fl_state *state = fl_fanout_state(page->v->fanout);
-    struct fl_page p = {out, false};
-    fl_page_open(&p, NULL, '{');
-    fl_page_open(&p, "backends", '[');
+    struct fl_json j = {out, false};
+    fl_json_open(&j, NULL, '{');
+    fl_json_open(&j, "backends", '[');
     for (uint32_t i = 0; state != NULL && i < state->backend_count; i++) {
-        put_backend(&p, page, state, &state->backends[i]);
+        put_backend(&j, page, state, &state->backends[i]);
     }
-    fl_page_close(&p, ']');
-    fl_page_close(&p, '}');
+    fl_json_close(&j, ']');
+    fl_json_close(&j, '}');
     fl_fmt_char(out, '\n');
 }
 
@@ -231,8 +231,8 @@ const struct fl_state_backend *fl_pages_find(const struct fl_admin_view *v, cons
 static void write_one(struct fl_fmt *out, void *arg)
 {
     const struct page *page = arg;
-    struct fl_page p = {out, false};
-    put_backend(&p, page, fl_fanout_state(page->v->fanout), fl_pages_find(page->v, page->name));
+    struct fl_json j = {out, false};
+    put_backend(&j, page, fl_fanout_state(page->v->fanout), fl_pages_find(page->v, page->name));
     fl_fmt_char(out, '\n');
 }
 

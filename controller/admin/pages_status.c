@@ -1,5 +1,5 @@
 /* ready and metrics */
-#include "controller/admin/page.h"
+#include "common/base/json.h"
 #include "controller/admin/pages.h"
 
 static const char *const state_words[] = {"current", "behind", "unreachable"};
@@ -54,18 +54,18 @@ static const char *membership_word(const struct fl_admin_view *v)
 static void write_ready(struct fl_fmt *out, void *arg)
 {
     const struct fl_admin_view *v = arg;
-    struct fl_page p = {out, false};
+    struct fl_json j = {out, false};
     struct sums s = sum_sidecars(v->fanout);
     bool degraded = v->services_fault[0] != '\0' || s.by_state[FL_SIDECAR_UNREACHABLE] > 0;
-    fl_page_open(&p, NULL, '{');
-    fl_page_text(&p, "status", v->services == NULL ? "waiting" : degraded ? "degraded" : "ready");
-    fl_page_text(&p, "membership", membership_word(v));
-    fl_page_open(&p, "sidecars", '{');
+    fl_json_open(&j, NULL, '{');
+    fl_json_text(&j, "status", v->services == NULL ? "waiting" : degraded ? "degraded" : "ready");
+    fl_json_text(&j, "membership", membership_word(v));
+    fl_json_open(&j, "sidecars", '{');
     for (unsigned i = 0; i < FL_SIDECAR_STATES; i++) {
-        fl_page_int(&p, state_words[i], s.by_state[i]);
+        fl_json_int(&j, state_words[i], s.by_state[i]);
     }
-    fl_page_close(&p, '}');
-    fl_page_close(&p, '}');
+    fl_json_close(&j, '}');
+    fl_json_close(&j, '}');
     fl_fmt_char(out, '\n');
 }
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/codec/json.h"
+#include "common/codec/json_parse.h"
 
 #define TREE_BYTES_MAX ((size_t)4 << 20)
 

@@ -2,10 +2,10 @@
  * decided in apply. */
 #include <errno.h>
 
+#include "common/base/json.h"
 #include "sidecar/admin/apply.h"
 #include "sidecar/admin/config_api.h"
 #include "sidecar/admin/control_inner.h"
-#include "sidecar/admin/json.h"
 
 #define LABEL "PUT config" /* stands where a file's name would, in findings */
 

@@ -3,12 +3,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/base/json.h"
 #include "common/codec/answer_json.h"
 #include "common/codec/state_json.h"
 #include "common/io/bridge/http_guard.h"
 #include "common/sign/message_signature.h"
 #include "sidecar/admin/control_inner.h"
-#include "sidecar/admin/json.h"
 #include "sidecar/admin/state_file.h"
 
 #define SKEW_WARN_S   300

@@ -1,7 +1,7 @@
 #include "sidecar/admin/ready.h"
 
+#include "common/base/json.h"
 #include "sidecar/admin/control_inner.h"
-#include "sidecar/admin/json.h"
 
 #define LIVE_MS 10000
 

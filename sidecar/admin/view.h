@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/base/json.h"
 #include "sidecar/admin/control_inner.h"
-#include "sidecar/admin/json.h"
 #include "sidecar/policy/backend.h"
 
 /* All words of a peer's state, NULL-terminated (label values of fairlead_peer_state). */

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "common/codec/json.h"
+#include "common/codec/json_parse.h"
 #include "common/codec/yaml.h"
 
 struct tree {

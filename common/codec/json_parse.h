@@ -1,9 +1,9 @@
-/* json - a JSON document (RFC 8259) as the same node tree as yaml.h (json-c). Strings are quoted
- * scalars; there are no places, so lines are 0 and messages name paths. A key that stands twice in
- * one object: the last one counts (json-c keeps no other); single quotes for double ones are let
- * pass, as json-c does even when strict. No fds. */
-#ifndef FL_COMMON_CODEC_JSON_H
-#define FL_COMMON_CODEC_JSON_H
+/* json_parse - a JSON document (RFC 8259) as the same node tree as yaml.h (json-c). Strings are
+ * quoted scalars; there are no places, so lines are 0 and messages name paths. A key that stands
+ * twice in one object: the last one counts (json-c keeps no other); single quotes for double ones
+ * are let pass, as json-c does even when strict. No fds. */
+#ifndef FL_COMMON_CODEC_JSON_PARSE_H
+#define FL_COMMON_CODEC_JSON_PARSE_H
 
 #include "common/base/arena.h"
 #include "common/base/span.h"

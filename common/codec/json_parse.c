@@ -1,4 +1,4 @@
-#include "common/codec/json.h"
+#include "common/codec/json_parse.h"
 
 #include <json-c/json.h>
 

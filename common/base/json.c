@@ -1,4 +1,4 @@
-#include "sidecar/admin/json.h"
+#include "common/base/json.h"
 
 static void lead(struct fl_json *j, const char *key)
 {
@@ -55,6 +55,12 @@ void fl_json_bool(struct fl_json *j, const char *key, bool value)
 {
     lead(j, key);
     fl_fmt_text(j->out, value ? "true" : "false");
+}
+
+void fl_json_secs(struct fl_json *j, const char *key, int64_t ms)
+{
+    lead(j, key);
+    fl_fmt_secs(j->out, ms * 1000);
 }
 
 void fl_json_time(struct fl_json *j, const char *key, int64_t unix_ms)

@@ -10,6 +10,7 @@
 
 #include "common/io/log_ring.h"
 #include "common/io/log_stream.h"
+#include "common/io/thread.h"
 
 #define STACK_BYTES  ((size_t)128 * 1024)
 #define NAP_MS       50
@@ -299,24 +300,12 @@ static void *run(void *arg)
     }
 }
 
-/* Signals are for the threads that expect them; a closed pipe is an errno here. */
 int fl_log_writer_start(struct fl_log_writer *w)
 {
     FL_MUST(!w->running);
-    pthread_attr_t attr;
-    sigset_t all, before;
-    sigfillset(&all);
-    int rc = pthread_attr_init(&attr);
-    if (rc != 0) {
-        return -rc;
-    }
-    (void)pthread_attr_setstacksize(&attr, STACK_BYTES);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&w->thread, &attr, run, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
+    int rc = fl_thread_start(&w->thread, STACK_BYTES, run, w);
     w->running = rc == 0;
-    return -rc;
+    return rc;
 }
 
 static void run_here(struct fl_log_writer *w)

@@ -6,7 +6,6 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <resolv.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -14,6 +13,7 @@
 
 #include "common/base/list.h"
 #include "common/io/resolve_srv.h"
+#include "common/io/thread.h"
 
 #define STACK_BYTES                                                                                \
     ((size_t)256 * 1024) /* getaddrinfo and what it loads take more than the usual */
@@ -278,20 +278,9 @@ struct fl_resolver *fl_resolver_free(struct fl_resolver *rs)
 
 static int start(struct fl_resolver *rs)
 {
-    pthread_attr_t attr;
-    sigset_t all, before;
-    sigfillset(&all);
-    int rc = pthread_attr_init(&attr);
-    if (rc != 0) {
-        return -rc;
-    }
-    (void)pthread_attr_setstacksize(&attr, STACK_BYTES);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&rs->thread, &attr, run, rs->s);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
+    int rc = fl_thread_start(&rs->thread, STACK_BYTES, run, rs->s);
     rs->running = rc == 0;
-    return -rc;
+    return rc;
 }
 
 int fl_resolver_ask(struct fl_resolver *rs, const char *host, uint16_t port, fl_resolve_fn *done,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/io/thread.h"
 #include "sidecar/proxy/engine_state.h"
 
 enum { STACK_BYTES = 256 * 1024, QUIET_MS = 1000 };
@@ -77,18 +78,15 @@ int fl_engine_prepare(struct fl_engine *e, struct fl_snapshot *first)
 
 int fl_engine_start(struct fl_engine *e, struct fl_snapshot *first, struct fl_reactor *control)
 {
-    pthread_attr_t attr;
     e->control = control;
     int rc = fl_engine_prepare(e, first);
     if (rc != 0) {
         return rc;
     }
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
     for (; e->running < e->threads && rc == 0; e->running += rc == 0 ? 1 : 0) {
-        rc = -pthread_create(&e->thread[e->running], &attr, run_worker, &e->workers[e->running]);
+        rc = fl_thread_start(&e->thread[e->running], STACK_BYTES, run_worker,
+                             &e->workers[e->running]);
     }
-    pthread_attr_destroy(&attr);
     return rc;
 }
 

@@ -1,5 +1,3 @@
-#include <stdlib.h>
-
 #include "common/codec/state_json.h"
 #include "common/model/directives_show.h"
 
@@ -119,9 +117,5 @@ char *fl_state_json_text(const struct fl_state *s, size_t *ret_len)
 
 uint64_t fl_state_json_hash(const struct fl_state *s)
 {
-    size_t len;
-    char *text = fl_show_grown(write_set, s, &len);
-    uint64_t hash = text ? fl_show_hash((struct fl_span){text, len}) : 0;
-    free(text);
-    return hash;
+    return fl_show_hash_of(write_set, s);
 }

@@ -2,7 +2,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "common/base/addr.h"
 #include "common/model/directives_scope.h"
@@ -128,17 +127,14 @@ bool fl_config_check(struct fl_config *c, struct fl_findings *f)
 {
     unsigned before = f->errors;
     struct fl_own_listener own[OWN_MAX];
-    size_t count = own_listeners(c, own), len;
+    size_t count = own_listeners(c, own);
     check_listeners(c, own, count, f);
     check_root(c, f);
     fl_config_check_backends(c, own, count, f);
     fl_config_check_routes(c, f);
-    char *text = fl_show_grown(write_canonical, c, &len);
-    if (!text) {
+    c->hash = fl_show_hash_of(write_canonical, c);
+    if (c->hash == 0) {
         fl_findings_add(f, FL_SEVERITY_ERROR, 0, "out of memory");
-    } else {
-        c->hash = fl_show_hash((struct fl_span){text, len});
     }
-    free(text);
     return f->errors == before;
 }

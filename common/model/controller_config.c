@@ -106,18 +106,14 @@ bool fl_controller_config_check(struct fl_controller_config *c, struct fl_findin
                                           {"listen.status", c->listen.status},
                                           {"listen.webhook", c->listen.webhook}};
     unsigned before = f->errors;
-    size_t len;
     fl_config_check_listen(c->cluster, own, FL_COUNTOF(own), f);
     check_source(c, f);
     fl_config_check_backends(c->cluster, own, FL_COUNTOF(own), f);
     fl_config_check_routes(c->cluster, f);
-    char *text = fl_show_grown(write_document, c, &len);
-    if (!text) {
+    c->hash = fl_show_hash_of(write_document, c);
+    if (c->hash == 0) {
         fl_findings_add(f, FL_SEVERITY_ERROR, 0, "out of memory");
-    } else {
-        c->hash = fl_show_hash((struct fl_span){text, len});
     }
-    free(text);
     return f->errors == before;
 }
 

@@ -328,6 +328,15 @@ uint64_t fl_show_hash(struct fl_span text)
     return hash;
 }
 
+uint64_t fl_show_hash_of(void (*write)(const void *what, struct fl_fmt *out), const void *what)
+{
+    size_t len;
+    char *text = fl_show_grown(write, what, &len);
+    uint64_t hash = text ? fl_show_hash((struct fl_span){text, len}) : 0;
+    free(text);
+    return hash;
+}
+
 void fl_directives_show(const struct fl_config *c, struct fl_fmt *out)
 {
     fl_show_document(FL_SCOPE_ROOT, c, c, true, out);

@@ -26,5 +26,7 @@ FL_MUST_USE char *fl_show_grown(void (*write)(const void *what, struct fl_fmt *o
                                 const void *what, size_t *ret_len);
 /* FNV-1a of a text, 64 bits: a fingerprint, not a defence. */
 uint64_t fl_show_hash(struct fl_span text);
+/* The same of all that `write` writes; 0 = no memory. */
+uint64_t fl_show_hash_of(void (*write)(const void *what, struct fl_fmt *out), const void *what);
 
 #endif

@@ -11,33 +11,7 @@
 #include "common/codec/config_yaml.h"
 #include "common/model/directives.h"
 #include "common/model/outcome.h"
-
-static struct fl_findings f;
-static char said[4096];
-
-static int begin(void **state)
-{
-    (void)state;
-    fl_findings_init(&f, "f");
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    fl_findings_done(&f);
-    return 0;
-}
-
-static const char *findings(void)
-{
-    struct fl_fmt out = fl_fmt_of(said, sizeof(said));
-    for (const struct fl_finding *i = f.first; i; i = i->next) {
-        fl_findings_print(&f, i, &out);
-        fl_fmt_char(&out, '\n');
-    }
-    return said;
-}
+#include "tests/unit/common/codec/findings_kit.h"
 
 static struct fl_config *load(const char *text)
 {

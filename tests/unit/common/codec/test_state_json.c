@@ -11,33 +11,7 @@
 #include "common/codec/answer_json.h"
 #include "common/codec/state_json.h"
 #include "common/model/outcome.h"
-
-static struct fl_findings f;
-static char said[8192];
-
-static int begin(void **state)
-{
-    (void)state;
-    fl_findings_init(&f, "push");
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    fl_findings_done(&f);
-    return 0;
-}
-
-static const char *findings(void)
-{
-    struct fl_fmt out = fl_fmt_of(said, sizeof(said));
-    for (const struct fl_finding *i = f.first; i; i = i->next) {
-        fl_findings_print(&f, i, &out);
-        fl_fmt_char(&out, '\n');
-    }
-    return said;
-}
+#include "tests/unit/common/codec/findings_kit.h"
 
 #define WHOLE                                                                                      \
     "{\"epoch\":7,\"seq\":9,\"routes\":{\"bad\":{\"invalid\":\"no such "                           \
@@ -139,38 +113,38 @@ static void the_hash_is_of_the_set_alone(void **state)
 static void faults_name_their_path(void **state)
 {
     static const char *const rows[][2] = {
-        {"[]", "push: error: the state is not an object\n"},
-        {"{\"epoch\":\"1\",\"seq\":1}", "push: error: epoch: is not a whole number of 0 or more\n"},
-        {"{\"epoch\":1}", "push: error: seq: is missing\n"},
-        {"{\"epoch\":1,\"seq\":-1}", "push: error: seq: is not a whole number of 0 or more\n"},
+        {"[]", "f: error: the state is not an object\n"},
+        {"{\"epoch\":\"1\",\"seq\":1}", "f: error: epoch: is not a whole number of 0 or more\n"},
+        {"{\"epoch\":1}", "f: error: seq: is missing\n"},
+        {"{\"epoch\":1,\"seq\":-1}", "f: error: seq: is not a whole number of 0 or more\n"},
         {"{\"epoch\":1,\"seq\":99999999999999999999}",
-         "push: error: seq: is not a whole number of 0 or more\n"},
-        {"{\"epoch\":1,\"seq\":1,\"routes\":[]}", "push: error: routes: is not an object\n"},
+         "f: error: seq: is not a whole number of 0 or more\n"},
+        {"{\"epoch\":1,\"seq\":1,\"routes\":[]}", "f: error: routes: is not an object\n"},
         {"{\"epoch\":1,\"seq\":1,\"backends\":{\"m\":[]}}",
-         "push: error: backends.m: is not a mapping of keys\n"},
+         "f: error: backends.m: is not a mapping of keys\n"},
         {"{\"epoch\":1,\"seq\":1,\"backends\":{\"minio\":{\"peers\":[{\"address\":\"a:1\"},{"
          "\"address\":\"b:1\",\"weight\":101}]}}}",
-         "push: error: backends.minio.peers[1].weight: 101 is out of range (0, or 1 to 100)\n"},
+         "f: error: backends.minio.peers[1].weight: 101 is out of range (0, or 1 to 100)\n"},
         {"{\"epoch\":1,\"seq\":1,\"backends\":{\"m\":{\"peers\":[{\"weight\":1}]}}}",
-         "push: error: backends.m.peers[0]: address is missing\n"},
+         "f: error: backends.m.peers[0]: address is missing\n"},
         {"{\"epoch\":1,\"seq\":1,\"backends\":{\"m\":{\"verdicts\":{\"a:1\":{\"status\":\"bad\"}}}}"
          "}",
-         "push: error: backends.m.verdicts.\"a:1\".status: is not one of healthy, unreachable, "
+         "f: error: backends.m.verdicts.\"a:1\".status: is not one of healthy, unreachable, "
          "auth-rejected, erroring, unknown\n"},
         {"{\"epoch\":1,\"seq\":1,\"backends\":{\"m\":{\"verdicts\":{\"a:1\":{\"status\":"
          "\"healthy\",\"age_ms\":\"1\"}}}}}",
-         "push: error: backends.m.verdicts.\"a:1\".age_ms: is not a whole number of 0 or more\n"},
+         "f: error: backends.m.verdicts.\"a:1\".age_ms: is not a whole number of 0 or more\n"},
         {"{\"epoch\":1,\"seq\":1,\"backends\":{\"a b\":{}}}",
-         "push: error: backends.\"a b\": is not a name for a backend (letters, digits, '.', '_', "
+         "f: error: backends.\"a b\": is not a name for a backend (letters, digits, '.', '_', "
          "'-', ':'; a letter or digit first)\n"},
         {"{\"epoch\":1,\"seq\":1,\"routes\":{\"r\":{\"backend\":\"m\",\"deadline\":30}}}",
-         "push: error: routes.r.deadline: \"30\" is not a duration (write 10s, 250ms, 5m, or "
+         "f: error: routes.r.deadline: \"30\" is not a duration (write 10s, 250ms, 5m, or "
          "off)\n"},
         {"{\"epoch\":1,\"seq\":1,\"keys\":[]}",
-         "push: error: keys: is empty; that would lock every controller out\n"},
-        {"{\"epoch\":1,\"seq\":1,\"keys\":[\"a\",1]}", "push: error: keys[1]: is not a PEM text\n"},
+         "f: error: keys: is empty; that would lock every controller out\n"},
+        {"{\"epoch\":1,\"seq\":1,\"keys\":[\"a\",1]}", "f: error: keys[1]: is not a PEM text\n"},
         {"{\"epoch\":1,\"seq\":1",
-         "push: error: this is not valid JSON: it ends too early at byte 18\n"},
+         "f: error: this is not valid JSON: it ends too early at byte 18\n"},
     };
     (void)state;
     for (size_t i = 0; i < FL_COUNTOF(rows); i++) {
@@ -192,9 +166,9 @@ static void unknown_keys_only_warn(void **state)
                              &f);
     assert_non_null(s);
     assert_string_equal(findings(),
-                        "push: warning: unknown key \"new\" at the top level (ignored)\n"
-                        "push: warning: unknown key \"shiny\" in routes.r (ignored)\n"
-                        "push: warning: unknown key \"colour\" in backends.m.peers[0] (ignored)\n");
+                        "f: warning: unknown key \"new\" at the top level (ignored)\n"
+                        "f: warning: unknown key \"shiny\" in routes.r (ignored)\n"
+                        "f: warning: unknown key \"colour\" in backends.m.peers[0] (ignored)\n");
     fl_state_free(s);
 }
 

@@ -17,6 +17,24 @@ static bool is_probed(const struct fl_snap_backend *b)
     return false; /* no peer to ask: nothing pushed or resolved yet */
 }
 
+/* The last word on the start; what is wrong with each was said before. */
+static void tell(struct fl_control *c, uint32_t probed, uint32_t failing)
+{
+    bool all = failing == probed, enforce = c->file->boot_probe == FL_BOOT_ENFORCE;
+    struct fl_log_line l;
+    fl_log_begin(c->conf.log, &l, all ? FL_LOG_ERROR : FL_LOG_WARN,
+                 all ? "every backend is down at boot" : "started with backends down");
+    fl_log_text(&l, "boot_probe", enforce ? "enforce" : "warn");
+    fl_log_int(&l, "backends", probed);
+    fl_log_int(&l, "down", failing);
+    if (all && enforce) {
+        fl_log_text(&l, "remedy",
+                    "fix a backend, or start without any: boot_probe: warn, or "
+                    "FAIRLEAD_BOOT_PROBE=warn");
+    }
+    fl_log_end(c->conf.log, &l);
+}
+
 void fl_control_boot_gate(struct fl_control *c)
 {
     if (c->boot_decided || c->engine == NULL) {
@@ -37,13 +55,8 @@ void fl_control_boot_gate(struct fl_control *c)
         failing += is_probed(b) && fl_verdict_blocks(v.status);
     }
     bool all_down = probed > 0 && failing == probed;
-    if (all_down && !off) {
-        bool enforce = c->file->boot_probe == FL_BOOT_ENFORCE;
-        struct fl_log_line l;
-        fl_log_begin(c->conf.log, &l, FL_LOG_ERROR, "every backend is down at boot");
-        fl_log_text(&l, "boot_probe", enforce ? "enforce" : "warn");
-        fl_log_int(&l, "backends", probed);
-        fl_log_end(c->conf.log, &l);
+    if (failing > 0 && !off) {
+        tell(c, probed, failing);
     }
     c->conf.booted(c->conf.arg, !(all_down && c->file->boot_probe == FL_BOOT_ENFORCE));
 }

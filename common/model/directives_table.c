@@ -108,7 +108,7 @@ static const struct fl_directive rows[] = {
     ROW(RETRY_BUDGET, "ratio", PERCENT, B(retry_budget.ratio_percent), .fallback = "20%", .max = 100, .doc = "Retries as a share of requests."),
     ROW(RETRY_BUDGET, "min_per_second", UINT, B(retry_budget.min_per_second), .fallback = "3", .max = 100000, .doc = "Retries that are always allowed."),
 
-    ROW(TLS, "ca_file", TEXT, B(tls.ca_file), .fallback = "", .max = 4096, .flags = FL_D_PRIVATE, .nginx = "proxy_ssl_trusted_certificate", .doc = "PEM file of trusted authorities; empty: the system's."),
+    ROW(TLS, "ca_file", TEXT, B(tls.ca_file), .fallback = "", .max = 4096, .flags = FL_D_PRIVATE, .nginx = "proxy_ssl_trusted_certificate", .doc = "PEM file of trusted authorities; empty: the system's. Read again within 5 s when it changes, as the other two are."),
     ROW(TLS, "server_name", TEXT, B(tls.server_name), .fallback = "", .max = 253, .nginx = "proxy_ssl_name", .doc = "Name sent (SNI) and verified; required when `verify` is on and a peer is an address."),
     ROW(TLS, "cert_file", TEXT, B(tls.cert_file), .fallback = "", .max = 4096, .flags = FL_D_PRIVATE, .nginx = "proxy_ssl_certificate", .doc = "PEM file of the client certificate."),
     ROW(TLS, "key_file", TEXT, B(tls.key_file), .fallback = "", .max = 4096, .flags = FL_D_PRIVATE, .nginx = "proxy_ssl_certificate_key", .doc = "PEM file of its key."),

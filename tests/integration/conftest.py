@@ -8,6 +8,8 @@ import pytest
 
 from bed.origin import Origin
 from bed.ports import Ports
+from bed.push import FakeSidecar, Key, Membership
+from bed.reports import pytest_runtest_makereport  # noqa: F401 (a hook)
 from bed.sidecar import Controller, Sidecar
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -100,15 +102,6 @@ def started(yard, request):
     yard.dismiss()
 
 
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item, call):
-    outcome = yield
-    report = outcome.get_result()
-    if report.failed and call.when == "call" and "started" in item.funcargs:
-        for process in item.funcargs["started"]:
-            report.sections.append((process.name, process.report()))
-
-
 @pytest.fixture
 def folder():
     """A private directory with a short path (unix sockets)."""
@@ -168,3 +161,29 @@ def controller(yard, request, folder):
         return process.wait_started() if wait else process
 
     return start
+
+
+@pytest.fixture
+def key(folder):
+    """The pair that signs pushes."""
+    return Key(folder)
+
+
+@pytest.fixture
+def file(folder):
+    """The membership file of a controller."""
+    return Membership(folder)
+
+
+@pytest.fixture
+def fake(ports):
+    """fake(answer) starts a status listener that takes pushes as a sidecar would."""
+    made = []
+
+    def start(answer=None):
+        made.append(FakeSidecar(ports, answer))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.close()

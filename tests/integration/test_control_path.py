@@ -11,7 +11,7 @@ import time
 import pytest
 
 from bed import push
-from bed.process import wait_until
+from bed.process import SLACK, wait_until
 from bed.sidecar import Sidecar, chain
 from conftest import binary
 
@@ -28,29 +28,6 @@ class FixedPorts:
 
     def take(self):
         return self.ports.pop(0)
-
-
-@pytest.fixture
-def key(folder):
-    return push.Key(folder)
-
-
-@pytest.fixture
-def file(folder):
-    return push.Membership(folder)
-
-
-@pytest.fixture
-def fake(ports):
-    made = []
-
-    def start(answer=None):
-        made.append(push.FakeSidecar(ports, answer))
-        return made[-1]
-
-    yield start
-    for one in made:
-        one.close()
 
 
 def backend(**keys):

@@ -20,29 +20,6 @@ AWAY = "path=/controller rst_request=0"
 OTHER = "unreachable from the controller, reachable from this pod"
 
 
-@pytest.fixture
-def key(folder):
-    return push.Key(folder)
-
-
-@pytest.fixture
-def file(folder):
-    return push.Membership(folder)
-
-
-@pytest.fixture
-def fake(ports):
-    made = []
-
-    def start(answer=None):
-        made.append(push.FakeSidecar(ports, answer))
-        return made[-1]
-
-    yield start
-    for one in made:
-        one.close()
-
-
 def pod(key, interval="1s", **keys):
     """A sidecar whose members and interval probes are the controller's."""
     return {"id": ID, "push": {"public_key_file": key.public}, "start_wait": "500ms", "boot_probe": "warn",

@@ -11,6 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(ROOT / "tests" / "integration")]
 
 from bed.ports import Ports  # noqa: E402
+from bed.reports import pytest_runtest_makereport  # noqa: E402,F401 (a hook)
 from bed.sidecar import Sidecar  # noqa: E402
 from ground import keys  # noqa: E402
 from ground.bodies import Bodies  # noqa: E402
@@ -129,12 +130,3 @@ def client():
     yield start
     for one in clients:
         one.close()
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item, call):
-    outcome = yield
-    report = outcome.get_result()
-    if report.failed and call.when == "call" and "started" in item.funcargs:
-        for process in item.funcargs["started"]:
-            report.sections.append((process.name, process.report()))

@@ -270,6 +270,40 @@ static void gates_of_the_backend(void **state)
     pool_done(&pool);
 }
 
+static unsigned given_back;
+
+static void give_tls(struct fl_tls_terms *t)
+{
+    assert_non_null(t);
+    given_back++;
+}
+
+/* The name that a peer must prove, and the terms, which are given back when the snapshot goes. */
+static void tls_names_and_terms(void **state)
+{
+    (void)state;
+    static char terms; /* only its address is carried */
+    struct pool pool;
+    pool_init(&pool, &two);
+    for (int named = 0; named < 2; named++) {
+        struct fl_config *c = pool_config(&two);
+        c->backends[0].tls.on = true;
+        c->backends[0].tls.server_name = named ? "store.example" : "";
+        c->backends[0].peers[1].host_name = "b.example";
+        struct fl_snapshot *s = pool_must(fl_snapshot_build(pool.registry, c, 1, 2, NULL, NULL));
+        assert_null(s->backends[0].tls);
+        assert_string_equal(s->backends[0].peers[0].tls_name, named ? "store.example" : "");
+        assert_string_equal(s->backends[0].peers[1].tls_name,
+                            named ? "store.example" : "b.example");
+        given_back = 0;
+        s->give_tls = give_tls;
+        s->backends[0].tls = named ? (struct fl_tls_terms *)(void *)&terms : NULL;
+        fl_snapshot_free(pool.registry, s);
+        assert_int_equal(given_back, named);
+    }
+    pool_done(&pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -282,6 +316,7 @@ int main(void)
         cmocka_unit_test(retire_looks_at_backends_that_went),
         cmocka_unit_test(down_peers_do_not_count),
         cmocka_unit_test(gates_of_the_backend),
+        cmocka_unit_test(tls_names_and_terms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

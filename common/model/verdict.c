@@ -1,5 +1,7 @@
 #include "common/model/verdict.h"
 
+#include <string.h>
+
 #include "common/base/check.h"
 
 static const char *const names[] = {
@@ -23,4 +25,10 @@ bool fl_verdict_status_parse(struct fl_span text, enum fl_verdict_status *ret)
         }
     }
     return false;
+}
+
+bool fl_verdict_same(const struct fl_verdict *a, const struct fl_verdict *b)
+{
+    return a->status == b->status && strcmp(a->cause.code, b->cause.code) == 0 &&
+           strcmp(a->cause.text, b->cause.text) == 0 && strcmp(a->note, b->note) == 0;
 }

@@ -33,6 +33,8 @@ struct fl_verdict {
 const char *fl_verdict_status_name(
     enum fl_verdict_status s); /* healthy unreachable auth-rejected erroring unknown */
 bool fl_verdict_status_parse(struct fl_span text, enum fl_verdict_status *ret);
+/* They say the same: status, code, text and note; when and how is left out. */
+bool fl_verdict_same(const struct fl_verdict *a, const struct fl_verdict *b);
 static inline bool fl_verdict_blocks(enum fl_verdict_status s)
 {
     return s == FL_VERDICT_UNREACHABLE || s == FL_VERDICT_AUTH_REJECTED;

@@ -71,12 +71,34 @@ static void verdict_words(void **state)
     assert_int_equal(s, FL_VERDICT_ERRORING);
 }
 
+static void a_verdict_is_the_same_by_what_it_says(void **state)
+{
+    (void)state;
+    struct fl_verdict a = {.status = FL_VERDICT_ERRORING, .at_ms = 1, .duration_ms = 2}, b;
+    fl_cause_set(&a.cause, "http_500", "answered 500");
+    b = a;
+    b.at_ms = b.at_unix_ms = b.duration_ms = 99;
+    b.source = FL_VERDICT_PUSHED;
+    assert_true(fl_verdict_same(&a, &b));
+    b.note[0] = 'x';
+    assert_false(fl_verdict_same(&a, &b));
+    b = a;
+    b.status = FL_VERDICT_UNREACHABLE;
+    assert_false(fl_verdict_same(&a, &b));
+    b = a;
+    fl_cause_set(&b.cause, "http_500", "answered 500 twice");
+    assert_false(fl_verdict_same(&a, &b));
+    fl_cause_set(&b.cause, "http_501", "answered 500");
+    assert_false(fl_verdict_same(&a, &b));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_are_cut_and_printable),
         cmocka_unit_test(errno_has_a_stable_code),
         cmocka_unit_test(verdict_words),
+        cmocka_unit_test(a_verdict_is_the_same_by_what_it_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

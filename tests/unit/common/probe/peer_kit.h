@@ -102,7 +102,7 @@ static void turn_until(const unsigned *count, unsigned want)
 }
 
 /* Until connection i has sent a whole head; it is then forgotten, returned as text. */
-static const char *peer_hear(int i)
+static inline const char *peer_hear(int i)
 {
     static char head[16384];
     int64_t end_ms = fl_reactor_now_ms(reactor) + 3000;
@@ -117,7 +117,7 @@ static const char *peer_hear(int i)
     return head;
 }
 
-static void peer_say(int i, const char *text)
+static inline void peer_say(int i, const char *text)
 {
     const char *at = text, *end = text + strlen(text);
     while (at < end) {

@@ -509,7 +509,8 @@ def test_a_removal_goes_out_at_once_and_an_addition_settles(fake, controller, ke
         moment = file.set("10.0.0.1", "10.0.0.2")
         times["addition"].append(f.wait(2 * round_ + 3).at - moment)
     assert min(times["removal"]) < 0.02, times
-    assert 0.045 <= min(times["addition"]) < 0.2, times
+    # `moment` is late when this process had to wait for its turn: one early figure proves nothing
+    assert 0.045 <= sorted(times["addition"])[2] < 0.2 * SLACK, times
 
 
 def test_a_slow_sidecar_gets_the_newest_state_next_and_no_queue(fake, controller, key, file):

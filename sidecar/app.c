@@ -37,6 +37,7 @@ struct app {
     int admin_fd, status_fd; /* until their servers take them over */
     int64_t began_ms, drain_until_ms;
     unsigned threads;
+    uint64_t descriptors;
     int exit_code;
     bool draining;
 };
@@ -187,6 +188,9 @@ static int make_parts(struct app *a, const struct fl_config *c)
                                  .level = (enum fl_log_level)c->log_level};
         a->tap = fl_tap_new(a->reactor, a->writer);
         rc = a->tap != NULL ? fl_engine_new(c, a->threads, a->writer, seed, &a->engine) : -ENOMEM;
+    }
+    if (rc == 0) {
+        fl_engine_bound(a->engine, fl_process_memory_limit(), a->descriptors);
     }
     a->registry = rc == 0 ? fl_registry_new(seed) : NULL;
     return rc < 0 ? rc : a->registry != NULL ? 0 : -ENOMEM;
@@ -360,7 +364,7 @@ int fl_app_run(const struct fl_app_options *o)
 {
     fl_process_tune_memory();
     fl_signals_block();
-    (void)fl_process_raise_descriptors();
+    uint64_t descriptors = fl_process_raise_descriptors();
     struct fl_findings f;
     fl_findings_init(&f, o->config_path);
     struct fl_config *c = fl_load_config(o, &f);
@@ -369,7 +373,11 @@ int fl_app_run(const struct fl_app_options *o)
         fl_findings_done(&f);
         return FL_EXIT_USAGE;
     }
-    struct app a = {.options = o, .admin_fd = -1, .status_fd = -1, .signals = {.io = {.fd = -1}}};
+    struct app a = {.options = o,
+                    .descriptors = descriptors,
+                    .admin_fd = -1,
+                    .status_fd = -1,
+                    .signals = {.io = {.fd = -1}}};
     fl_timer_init(&a.drain, on_drain);
     fl_timer_init(&a.settled, on_settled);
     fl_timer_init(&a.again, on_again);

@@ -17,6 +17,7 @@
 #define DESCRIPTORS_MAX 65536
 #define THREADS_MAX     4
 #define TRIM_BYTES      (64 * 1024)
+#define UNLIMITED       (UINT64_C(1) << 60) /* v1 says so with a number near 2^63 */
 
 void fl_process_tune_memory(void)
 {
@@ -88,6 +89,29 @@ unsigned fl_process_auto_threads(void)
         free(period);
     }
     return threads != 0 ? threads : 1;
+}
+
+uint64_t fl_process_memory_of(const char *text)
+{
+    struct fl_span s = fl_span_of(text);
+    while (s.len > 0 && s.ptr[s.len - 1] == '\n') {
+        s.len--;
+    }
+    uint64_t bytes = 0;
+    return fl_units_uint(s, &bytes) && bytes < UNLIMITED ? bytes : 0;
+}
+
+uint64_t fl_process_memory_limit(void)
+{
+    static const char *const places[] = {"/sys/fs/cgroup/memory.max", /* v2, then v1 */
+                                         "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < FL_COUNTOF(places) && bytes == 0; i++) {
+        char *text = read_small(places[i]);
+        bytes = text != NULL ? fl_process_memory_of(text) : 0;
+        free(text);
+    }
+    return bytes;
 }
 
 uint64_t fl_process_random(void)

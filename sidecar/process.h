@@ -15,6 +15,10 @@ uint64_t fl_process_raise_descriptors(void);
 unsigned fl_process_auto_threads(void);
 /* The same rule for one content of cpu.max ("200000 100000", "max 100000"); 0: not of this form. */
 unsigned fl_process_threads_of(const char *cpu_max);
+/* The memory limit of the container; 0: none, or not to be found. */
+uint64_t fl_process_memory_limit(void);
+/* The same for one content of memory.max ("67108864", "max"). */
+uint64_t fl_process_memory_of(const char *text);
 uint64_t fl_process_random(void);
 
 #endif

@@ -268,6 +268,21 @@ void fl_sock_push(int fd)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
+bool fl_sock_hold_window(int fd, int bytes)
+{
+    int none = 0;
+    if (setsockopt(fd, SOL_SOCKET, SO_BUF_LOCK, &none, sizeof none) < 0) {
+        return false;
+    }
+    set_int(fd, SOL_SOCKET, SO_RCVBUF, bytes); /* also locks it */
+    return true;
+}
+
+void fl_sock_free_window(int fd)
+{
+    set_int(fd, SOL_SOCKET, SO_BUF_LOCK, 0);
+}
+
 void fl_sock_finish(int fd)
 {
     (void)shutdown(fd, SHUT_WR);

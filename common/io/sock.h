@@ -26,8 +26,13 @@ int fl_sock_error(int fd); /* SO_ERROR as -errno, 0 when none; clears it */
 
 ssize_t fl_sock_recv(int fd, void *into, size_t n); /* > 0, 0 = EOF, -EAGAIN, -errno */
 ssize_t fl_sock_sendv(int fd, const struct iovec *iov, int count,
-                      bool more);    /* bytes taken by the kernel, or -errno */
-void fl_sock_push(int fd);           /* what was sent with `more` leaves now */
+                      bool more); /* bytes taken by the kernel, or -errno */
+void fl_sock_push(int fd);        /* what was sent with `more` leaves now */
+/* The receive buffer stays at `bytes` (the kernel doubles it for its own overhead), until it is let
+ * go to grow by itself again. False: this kernel cannot let go (before 5.15), nothing was changed.
+ */
+bool fl_sock_hold_window(int fd, int bytes);
+void fl_sock_free_window(int fd);
 void fl_sock_finish(int fd);         /* shutdown(WR): FIN after what was sent */
 void fl_sock_reset_on_close(int fd); /* the next close sends RST */
 void fl_sock_close(int fd);          /* of a socket that no reactor holds */

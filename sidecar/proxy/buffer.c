@@ -26,12 +26,27 @@ void fl_buffers_done(struct fl_buffers *b)
     }
 }
 
-void fl_buffers_trim(struct fl_buffers *b)
+size_t fl_buffers_trim(struct fl_buffers *b)
 {
+    size_t freed = 0;
     for (unsigned i = 0; i < FL_BUFFER_SIZES; i++) {
+        freed += (size_t)b->free_low[i] * caps[i];
         drop(b, i, b->free_low[i]);
         b->free_low[i] = b->free_count[i];
     }
+    return freed;
+}
+
+uint32_t fl_buffer_bytes(enum fl_buffer_size size)
+{
+    return caps[size];
+}
+
+enum fl_buffer_size fl_buffer_size_for(size_t bytes)
+{
+    return bytes <= caps[FL_BUFFER_4K]    ? FL_BUFFER_4K
+           : bytes <= caps[FL_BUFFER_16K] ? FL_BUFFER_16K
+                                          : FL_BUFFER_64K;
 }
 
 static uint64_t used(const struct fl_buffers *b)
@@ -39,12 +54,45 @@ static uint64_t used(const struct fl_buffers *b)
     return atomic_load_explicit(&b->used_bytes, memory_order_relaxed);
 }
 
+/* In sixteenths of the limit. */
+static const unsigned share[] = {
+    [FL_BUFFER_FOR_LONG_HEAD] = 8,
+    [FL_BUFFER_FOR_HEAD] = 10,
+    [FL_BUFFER_FOR_BODY] = 12,
+    [FL_BUFFER_FOR_ANSWER] = 16,
+};
+
+enum fl_buffer_size fl_buffers_fit(const struct fl_buffers *b, enum fl_buffer_size best)
+{
+    enum fl_buffer_size size = best;
+    if (size == FL_BUFFER_64K && used(b) + caps[size] > b->limit_bytes / 16 * 6) {
+        size = FL_BUFFER_16K;
+    }
+    if (size == FL_BUFFER_16K && used(b) + caps[size] > b->limit_bytes / 16 * 7) {
+        size = FL_BUFFER_4K;
+    }
+    return size;
+}
+
+static void refuse(struct fl_buffers *b)
+{
+    b->wanted = true;
+    b->refused_at = used(b) > b->refused_at ? used(b) : b->refused_at;
+}
+
+bool fl_buffers_allow(struct fl_buffers *b, size_t bytes, enum fl_buffer_use use)
+{
+    if (used(b) + bytes <= b->limit_bytes / 16 * share[use]) {
+        return true;
+    }
+    refuse(b);
+    return false;
+}
+
 struct fl_buffer *fl_buffer_take(struct fl_buffers *b, enum fl_buffer_size size,
                                  enum fl_buffer_use use)
 {
-    uint64_t limit = use == FL_BUFFER_FOR_INPUT ? b->limit_bytes / 4 * 3 : b->limit_bytes;
-    if (used(b) + caps[size] > limit) {
-        b->wanted = true;
+    if (!fl_buffers_allow(b, caps[size], use)) {
         return NULL;
     }
     struct fl_buffer *one = b->free[size];
@@ -56,7 +104,7 @@ struct fl_buffer *fl_buffer_take(struct fl_buffers *b, enum fl_buffer_size size,
     } else {
         one = malloc(sizeof *one + caps[size]);
         if (one == NULL) {
-            b->wanted = true;
+            refuse(b);
             return NULL;
         }
         one->cap = caps[size];
@@ -79,4 +127,7 @@ void fl_buffer_give(struct fl_buffers *b, struct fl_buffer **buffer)
     b->free[one->size] = one;
     b->free_count[one->size]++;
     atomic_store_explicit(&b->used_bytes, used(b) - one->cap, memory_order_relaxed);
+    if (b->wanted && used(b) < b->refused_at && b->on_return != NULL) {
+        b->on_return(b);
+    }
 }

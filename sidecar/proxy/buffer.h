@@ -26,11 +26,20 @@ struct fl_buffers {
     uint32_t free_low[FL_BUFFER_SIZES]; /* fewest free since the last trim: surely not needed */
     _Atomic uint64_t used_bytes;        /* handed out; own thread writes */
     uint64_t limit_bytes;
-    bool wanted; /* a take was refused since somebody last looked */
+    bool wanted;         /* a take was refused since somebody last looked */
+    uint64_t refused_at; /* the most that was in use when one was: below it, it may succeed */
+    /* Called when something is given back while `wanted` is set and less than that is in use. */
+    void (*on_return)(struct fl_buffers *b);
 };
 
-/* What the bytes are for: input is refused first, so that answers can always drain what is held. */
-enum fl_buffer_use { FL_BUFFER_FOR_INPUT, FL_BUFFER_FOR_ANSWER };
+/* What the bytes are for, first refused first: what is further on its way is let through, and a few
+ * long heads do not keep others from being heard. */
+enum fl_buffer_use {
+    FL_BUFFER_FOR_LONG_HEAD,
+    FL_BUFFER_FOR_HEAD,
+    FL_BUFFER_FOR_BODY,
+    FL_BUFFER_FOR_ANSWER,
+};
 
 void fl_buffers_init(struct fl_buffers *b, uint64_t limit_bytes);
 void fl_buffers_done(struct fl_buffers *b);
@@ -38,10 +47,18 @@ void fl_buffers_done(struct fl_buffers *b);
  */
 FL_MUST_USE struct fl_buffer *fl_buffer_take(struct fl_buffers *b, enum fl_buffer_size size,
                                              enum fl_buffer_use use);
+/* Whether `bytes` in several buffers could be taken now; false counts as a refusal. Who takes some,
+ * is refused the rest and gives back would only wake himself. */
+FL_MUST_USE bool fl_buffers_allow(struct fl_buffers *b, size_t bytes, enum fl_buffer_use use);
 /* *buffer = NULL afterwards; NULL is fine. */
 void fl_buffer_give(struct fl_buffers *b, struct fl_buffer **buffer);
-/* Frees what was never needed since the last call. */
-void fl_buffers_trim(struct fl_buffers *b);
+/* Frees what was never needed since the last call; returns how many bytes. */
+size_t fl_buffers_trim(struct fl_buffers *b);
+uint32_t fl_buffer_bytes(enum fl_buffer_size size);
+/* The smallest size for so many bytes; 64 KiB for more. */
+enum fl_buffer_size fl_buffer_size_for(size_t bytes);
+/* `best`, or smaller while much is in use: then many slow bodies share what is left. */
+enum fl_buffer_size fl_buffers_fit(const struct fl_buffers *b, enum fl_buffer_size best);
 
 static inline size_t fl_buffer_room(const struct fl_buffer *b)
 {

@@ -41,6 +41,7 @@ void fl_client_close(struct fl_client *c, bool reset)
     if (reset) {
         fl_sock_reset_on_close(c->io.fd);
     }
+    fl_window_done(w, &c->window);
     fl_buffer_give(&w->buffers, &c->in);
     fl_timer_remove(w->reactor, &c->timer);
     fl_reactor_close(w->reactor, &c->io);
@@ -191,7 +192,8 @@ static bool make_room(struct fl_client *c)
     enum fl_buffer_size size = c->in == NULL                 ? FL_BUFFER_4K
                                : c->in->size == FL_BUFFER_4K ? FL_BUFFER_16K
                                                              : FL_BUFFER_64K;
-    struct fl_buffer *b = fl_buffer_take(pool, size, FL_BUFFER_FOR_INPUT);
+    struct fl_buffer *b =
+        fl_buffer_take(pool, size, c->in == NULL ? FL_BUFFER_FOR_HEAD : FL_BUFFER_FOR_LONG_HEAD);
     if (b == NULL) {
         if (fl_list_empty(&c->waiting)) {
             fl_list_append(&c->worker->starved, &c->waiting);
@@ -211,8 +213,15 @@ enum read_step { READ_WAIT, READ_LOOK, READ_ENDED };
 
 static enum read_step read_some(struct fl_client *c)
 {
-    if (!c->readable || !make_room(c)) {
+    if (!c->readable) {
         return READ_WAIT;
+    }
+    if (!make_room(c)) {
+        if (!c->hup && !c->failed) {
+            return READ_WAIT;
+        }
+        fl_client_close(c, false); /* it has not waited for its turn */
+        return READ_ENDED;
     }
     size_t room = fl_buffer_room(c->in);
     ssize_t n = fl_sock_recv(c->io.fd, c->in->bytes + c->in->end, room);

@@ -10,6 +10,7 @@
 #include "common/base/addr.h"
 #include "common/base/list.h"
 #include "common/io/reactor.h"
+#include "sidecar/proxy/window.h"
 
 struct fl_worker;
 struct fl_exchange;
@@ -26,6 +27,7 @@ struct fl_client {
     struct fl_list node;    /* worker.clients */
     struct fl_list waiting; /* worker.starved */
     struct fl_timer timer;
+    struct fl_window window; /* of its request bodies */
     struct fl_task free_task, again_task;
     uint8_t from_ip[16]; /* fl_addr in short */
     uint16_t from_port;
@@ -33,6 +35,7 @@ struct fl_client {
     bool readable, writable, hup, failed;
     bool processing; /* looks at its input: guards against being entered from within */
     bool served;     /* had an answer: what comes next may go elsewhere */
+    bool unused;     /* on the free list since the last look at it */
     bool lingering;  /* answered; reads and discards until the client closes or 2 s have passed */
 };
 

@@ -6,8 +6,15 @@
 
 #include "common/io/thread.h"
 #include "sidecar/proxy/engine_state.h"
+#include "sidecar/proxy/window.h"
 
-enum { STACK_BYTES = 256 * 1024, QUIET_MS = 1000 };
+enum {
+    STACK_BYTES = 256 * 1024,
+    QUIET_MS = 1000,
+    LITTLE_MEMORY = 128 * 1024 * 1024,
+    BYTES_PER_WIDE = 4 * 1024 * 1024, /* what a receive buffer may grow to, about */
+    RESERVED_DESCRIPTORS = 32, /* listeners, reactors, logs; status and admin connections, probes */
+};
 
 int fl_engine_new(const struct fl_config *config, unsigned threads, struct fl_log_writer *logs,
                   uint64_t seed, struct fl_engine **ret)
@@ -35,6 +42,25 @@ int fl_engine_new(const struct fl_config *config, unsigned threads, struct fl_lo
     }
     *ret = e;
     return 0;
+}
+
+void fl_engine_bound(struct fl_engine *e, uint64_t memory_bytes, uint64_t descriptors)
+{
+    for (unsigned i = 0; i < e->threads && memory_bytes != 0 && memory_bytes < LITTLE_MEMORY; i++) {
+        uint64_t wide = memory_bytes / BYTES_PER_WIDE / e->threads;
+        e->workers[i].narrow_bytes = FL_NARROW_SMALL_BYTES;
+        e->workers[i].wide_limit = wide > 1 ? (uint32_t)wide : 1;
+    }
+    if (descriptors == 0) {
+        return;
+    }
+    uint64_t pairs = descriptors > 2 * RESERVED_DESCRIPTORS
+                         ? (descriptors - RESERVED_DESCRIPTORS) / 2
+                         : descriptors / 4;
+    if (pairs < e->max_connections) {
+        e->max_connections = (uint32_t)pairs;
+        e->short_of_descriptors = true;
+    }
 }
 
 int fl_engine_listen(struct fl_engine *e, const struct fl_addr *at)

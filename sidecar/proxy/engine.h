@@ -28,6 +28,10 @@ struct fl_engine;
  * from the system's random source. */
 FL_MUST_USE int fl_engine_new(const struct fl_config *config, unsigned threads,
                               struct fl_log_writer *logs, uint64_t seed, struct fl_engine **ret);
+/* What the machine allows: memory of the container (0 = no limit known), descriptors of the process
+ * (0 = not known). Before start. Little memory holds what the kernel may keep for slow readers;
+ * every client needs a second descriptor for its upstream, and others need some too. */
+void fl_engine_bound(struct fl_engine *e, uint64_t memory_bytes, uint64_t descriptors);
 /* Opens one data listener (contract.md section 2); before start. -errno. */
 FL_MUST_USE int fl_engine_listen(struct fl_engine *e, const struct fl_addr *at);
 /* The address of listener i as bound (port 0 resolved); false beyond the last. */

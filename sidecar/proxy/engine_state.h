@@ -16,6 +16,7 @@ struct fl_engine {
     unsigned threads, running; /* running: threads that were started */
     uint64_t seed;
     uint32_t max_connections;
+    bool short_of_descriptors; /* max_connections is what they allow */
     _Atomic(struct fl_snapshot *) current;
     _Atomic bool draining, probe_wanted;
     struct fl_reactor *control; /* set before the threads start */

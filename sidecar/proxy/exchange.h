@@ -72,6 +72,7 @@ struct fl_exchange {
     bool running, again; /* guards against being entered from within */
     bool starving;       /* its last step wanted a buffer and there was none */
     bool counted;        /* among the worker's active ones */
+    bool unused;         /* on the free list since the last look at it */
 
     /* the request */
     struct fl_buffer *head; /* its bytes stay until the log line is written */

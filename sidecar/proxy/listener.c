@@ -90,7 +90,8 @@ static void on_connection(struct fl_io *io, unsigned events)
     struct fl_engine *e = l->engine;
     for (unsigned i = 0; i < ACCEPTS_PER_TURN; i++) {
         if (fl_engine_clients(e) >= e->max_connections) {
-            pause_accepting(l, "max_connections reached", 0);
+            pause_accepting(
+                l, e->short_of_descriptors ? "out of descriptors" : "max_connections reached", 0);
             return;
         }
         struct fl_addr from;

@@ -10,6 +10,8 @@
 #include "sidecar/proxy/upstream.h"
 #include "sidecar/proxy/worker.h"
 
+enum { LINE_ROOM = 64 }; /* what a rewritten request line may be longer by */
+
 /* Our own lines at the end of the request head, and the empty line. */
 static size_t print_own_lines(struct fl_exchange *x)
 {
@@ -67,7 +69,8 @@ bool fl_outgoing_head(struct fl_exchange *x)
     int n = fl_head_slices(head, &q->head, FL_FIELD_HOP, whole, slices, FL_GATHER_MAX - 2);
     fl_gather_clear(&a->out);
     if ((!whole || n < 0) && x->line == NULL) {
-        x->line = fl_buffer_take(&x->worker->buffers, FL_BUFFER_64K, FL_BUFFER_FOR_ANSWER);
+        enum fl_buffer_size size = fl_buffer_size_for(q->head.length + LINE_ROOM);
+        x->line = fl_buffer_take(&x->worker->buffers, size, FL_BUFFER_FOR_ANSWER);
         if (x->line == NULL) {
             return false;
         }

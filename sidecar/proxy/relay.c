@@ -53,7 +53,8 @@ static bool copy_head(struct fl_exchange *x, const char *bytes, const struct fl_
                       struct fl_span own)
 {
     struct fl_relay *r = &x->relay;
-    r->extra = fl_buffer_take(&x->worker->buffers, FL_BUFFER_64K, FL_BUFFER_FOR_ANSWER);
+    enum fl_buffer_size size = fl_buffer_size_for(p->head.length + STATUS_LINE_MAX);
+    r->extra = fl_buffer_take(&x->worker->buffers, size, FL_BUFFER_FOR_ANSWER);
     if (r->extra == NULL) {
         return false;
     }
@@ -304,27 +305,54 @@ static bool flush_response(struct fl_exchange *x)
     return all;
 }
 
-/* A buffer to read on into: large for a large rest, with a cut trailer line at its front. False:
- * none now. */
-static bool ready_buffer(struct fl_exchange *x)
+/* Large for a large rest, unless its reader is slow: what it does not take stays here. */
+static struct fl_buffer *take_buffer(struct fl_exchange *x, bool large)
+{
+    struct fl_buffers *pool = &x->worker->buffers;
+    large = large && !fl_window_is_slow(&x->attempt.up->window);
+    enum fl_buffer_size size = fl_buffers_fit(pool, large ? FL_BUFFER_64K : FL_BUFFER_16K);
+    struct fl_buffer *b = fl_buffer_take(pool, size, FL_BUFFER_FOR_ANSWER);
+    return b != NULL ? b : fl_buffer_take(pool, FL_BUFFER_4K, FL_BUFFER_FOR_ANSWER);
+}
+
+/* Makes room behind a cut trailer line: it moves to the front, or to a larger buffer. */
+static bool move_tail(struct fl_exchange *x)
 {
     struct fl_relay *r = &x->relay;
     struct fl_attempt *a = &x->attempt;
     struct fl_buffers *pool = &x->worker->buffers;
-    bool large = r->framing != FL_FRAMING_LENGTH || fl_body_frame_remaining(&r->frame) > 16384;
-    if (r->tail_len == 0 && large && a->in != NULL && a->in->size != FL_BUFFER_64K) {
-        fl_buffer_give(pool, &a->in);
+    if (r->tail_len == 0) {
+        return true;
     }
-    if (a->in == NULL && large) {
-        a->in = fl_buffer_take(pool, FL_BUFFER_64K, FL_BUFFER_FOR_ANSWER);
+    if (r->tail_len < a->in->cap || a->in->size == FL_BUFFER_64K) {
+        memmove(a->in->bytes, a->in->bytes + r->tail_off, r->tail_len);
+        return true;
     }
-    if (a->in == NULL) {
-        a->in = fl_buffer_take(pool, FL_BUFFER_16K, FL_BUFFER_FOR_ANSWER);
-    }
-    if (a->in == NULL) {
+    struct fl_buffer *larger = fl_buffer_take(pool, FL_BUFFER_64K, FL_BUFFER_FOR_ANSWER);
+    if (larger == NULL) {
         return false;
     }
-    memmove(a->in->bytes, a->in->bytes + r->tail_off, r->tail_len);
+    memcpy(larger->bytes, a->in->bytes + r->tail_off, r->tail_len);
+    fl_buffer_give(pool, &a->in);
+    a->in = larger;
+    return true;
+}
+
+/* A buffer to read on into. False: none now. */
+static bool ready_buffer(struct fl_exchange *x)
+{
+    struct fl_relay *r = &x->relay;
+    struct fl_attempt *a = &x->attempt;
+    bool large = r->framing != FL_FRAMING_LENGTH || fl_body_frame_remaining(&r->frame) > 16384;
+    if (r->tail_len == 0 && large) { /* perhaps another size is right now */
+        fl_buffer_give(&x->worker->buffers, &a->in);
+    }
+    if (a->in == NULL) {
+        a->in = take_buffer(x, large);
+    }
+    if (a->in == NULL || !move_tail(x)) {
+        return false;
+    }
     a->in->start = 0;
     a->in->end = r->tail_len;
     r->tail_off = 0;
@@ -336,6 +364,7 @@ static bool ready_buffer(struct fl_exchange *x)
  * memory. */
 static void rest(struct fl_exchange *x)
 {
+    fl_buffer_give(&x->worker->buffers, &x->relay.extra);
     if (x->relay.tail_len == 0) {
         fl_buffer_give(&x->worker->buffers, &x->attempt.in);
     }
@@ -390,7 +419,10 @@ enum fl_relay_step fl_relay_run(struct fl_exchange *x)
         return FL_RELAY_CLIENT_GONE; /* or it broke its framing: nothing more to do for it */
     }
     for (unsigned i = 0;; i++) {
-        if (!flush_response(x)) {
+        size_t asked = r->out.left;
+        bool all = flush_response(x);
+        fl_window_moved(x->worker, &x->attempt.up->window, x->attempt.up->io.fd, asked, all);
+        if (!all) {
             return x->client_gone ? FL_RELAY_CLIENT_GONE : FL_RELAY_WAIT;
         }
         if (r->complete) {

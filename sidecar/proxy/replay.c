@@ -7,6 +7,7 @@
 #include "common/http1/headers.h"
 #include "common/io/sock.h"
 #include "sidecar/proxy/exchange.h"
+#include "sidecar/proxy/upstream.h"
 #include "sidecar/proxy/worker.h"
 
 enum {
@@ -46,17 +47,30 @@ static void count_unbuffered(struct fl_exchange *x)
     x->body.counted = true;
 }
 
-/* Sent nodes are given back; the last one is emptied and stays, to be filled again. */
+/* Sent nodes are given back, all of them: while nothing is on its way a body holds no memory, and
+ * the next read gets the same warm node again. */
 static void drop_sent(struct fl_exchange *x)
 {
     struct fl_replay *r = &x->body;
-    while (r->first != r->at && r->first != NULL && r->first != r->last) {
+    while (r->first != r->at) {
         struct fl_buffer *gone = r->first;
         r->first = gone->next;
         fl_buffer_give(&x->worker->buffers, &gone);
     }
-    if (r->at == NULL && r->last != NULL) {
-        r->last->end = 0;
+    if (r->first == NULL) {
+        r->last = NULL;
+        r->at_off = 0;
+    }
+}
+
+/* A node that was taken for a read which then brought nothing. */
+static void drop_empty(struct fl_exchange *x)
+{
+    struct fl_replay *r = &x->body;
+    if (r->first != NULL && r->first == r->last && r->first->end == 0) {
+        fl_buffer_give(&x->worker->buffers, &r->first);
+        r->last = r->at = NULL;
+        r->at_off = 0;
     }
 }
 
@@ -70,6 +84,35 @@ void fl_replay_unkeep(struct fl_exchange *x)
     drop_sent(x);
 }
 
+/* How much to take at once: little for a backend that is slow, or while memory is scarce. */
+static enum fl_buffer_size step_of(const struct fl_exchange *x)
+{
+    bool slow = fl_window_is_slow(&x->client->window);
+    return fl_buffers_fit(&x->worker->buffers, slow ? FL_BUFFER_16K : FL_BUFFER_64K);
+}
+
+/* What goes on at once, because the backend has taken all there was, comes before what would wait
+ * here: hung uploads cannot take the memory that moving ones need. */
+static enum fl_buffer_use use_of(const struct fl_exchange *x)
+{
+    bool goes_on = x->attempt.up != NULL && x->attempt.up->writable && x->body.unsent_bytes == 0;
+    return goes_on ? FL_BUFFER_FOR_ANSWER : FL_BUFFER_FOR_BODY;
+}
+
+/* A buffer for the body. Where there is none, the second try is given up before the first waits. */
+static struct fl_buffer *take(struct fl_exchange *x, enum fl_buffer_size size, size_t with_it)
+{
+    struct fl_buffers *pool = &x->worker->buffers;
+    size_t bytes = fl_buffer_bytes(size) + with_it;
+    bool fits = fl_buffers_allow(pool, bytes, use_of(x));
+    if (!fits && x->body.kept && x->body.sent_bytes > 0) {
+        count_unbuffered(x);
+        fl_replay_unkeep(x);
+        fits = fl_buffers_allow(pool, bytes, use_of(x));
+    }
+    return fits ? fl_buffer_take(pool, size, use_of(x)) : NULL;
+}
+
 /* A chain node with room, or NULL: no buffer now. */
 static struct fl_buffer *tail(struct fl_exchange *x, size_t room, uint64_t expected)
 {
@@ -77,10 +120,13 @@ static struct fl_buffer *tail(struct fl_exchange *x, size_t room, uint64_t expec
     if (r->last != NULL && fl_buffer_room(r->last) >= room) {
         return r->last;
     }
-    enum fl_buffer_size size = expected <= 4096    ? FL_BUFFER_4K
-                               : expected <= 16384 ? FL_BUFFER_16K
-                                                   : FL_BUFFER_64K;
-    struct fl_buffer *b = fl_buffer_take(&x->worker->buffers, size, FL_BUFFER_FOR_INPUT);
+    enum fl_buffer_size size = fl_buffer_size_for(expected < WINDOW ? (size_t)expected : WINDOW);
+    enum fl_buffer_size least = fl_buffer_size_for(room), step = step_of(x);
+    size = size < step ? size : step;
+    struct fl_buffer *b = take(x, size > least ? size : least, 0);
+    if (b == NULL && size > least) {
+        b = take(x, least, 0);
+    }
     if (b == NULL) {
         return NULL;
     }
@@ -265,7 +311,7 @@ static bool is_full(const struct fl_exchange *x)
     if (x->attempt.phase == FL_ATTEMPT_IDLE || x->attempt.phase == FL_ATTEMPT_CONNECTING) {
         return !r->kept || r->unsent_bytes >= kept_limit(x);
     }
-    return r->unsent_bytes >= WINDOW;
+    return r->unsent_bytes >= fl_buffer_bytes(step_of(x));
 }
 
 static enum fl_replay_read took(struct fl_exchange *x, ssize_t n, size_t asked)
@@ -302,6 +348,7 @@ static enum fl_replay_read read_length(struct fl_exchange *x)
         r->complete = (uint64_t)n == left;
         appended(x, (size_t)n);
     }
+    drop_empty(x);
     return got;
 }
 
@@ -322,24 +369,52 @@ static bool keep_next(struct fl_exchange *x, const char *rest, size_t n)
     return true;
 }
 
+/* How many bytes to read behind those that wait in raw. */
+static size_t chunked_step(const struct fl_exchange *x, const struct fl_buffer *raw)
+{
+    size_t step = fl_buffer_bytes(step_of(x)) - FRAMING_ROOM, room = fl_buffer_room(raw);
+    size_t more = step > raw->end ? step - raw->end : room;
+    return more < room ? more : room;
+}
+
+/* Between two reads raw holds a cut trailer line, or nothing: then it goes back. */
+static void rest_raw(struct fl_exchange *x)
+{
+    if (x->body.raw != NULL && x->body.raw->end == 0) {
+        fl_buffer_give(&x->worker->buffers, &x->body.raw);
+    }
+}
+
+/* Room to read into; so that what is read can also be decoded. */
+static bool ready_raw(struct fl_exchange *x)
+{
+    if (x->body.raw == NULL) {
+        x->body.raw = take(x, FL_BUFFER_16K, fl_buffer_bytes(FL_BUFFER_4K));
+    }
+    return x->body.raw != NULL;
+}
+
 static enum fl_replay_read read_chunked(struct fl_exchange *x)
 {
     struct fl_replay *r = &x->body;
-    if (r->raw == NULL) {
-        r->raw = fl_buffer_take(&x->worker->buffers, FL_BUFFER_16K, FL_BUFFER_FOR_INPUT);
-    }
-    if (r->raw == NULL) {
+    if (!ready_raw(x)) {
         return FL_REPLAY_PAUSED;
     }
     struct fl_buffer *raw = r->raw;
-    struct fl_buffer *b = tail(x, raw->cap + FRAMING_ROOM, WINDOW);
-    if (b == NULL) {
+    if (fl_buffer_room(raw) == 0) {
+        r->frame.error = FL_HTTP_ERR_TRAILER_LARGE; /* one line of it fills the buffer */
+        return FL_REPLAY_BAD;
+    }
+    size_t asked = chunked_step(x, raw);
+    if (tail(x, raw->end + asked + FRAMING_ROOM, WINDOW) == NULL) {
+        rest_raw(x);
         return FL_REPLAY_PAUSED;
     }
-    size_t asked = fl_buffer_room(raw);
     ssize_t n = fl_sock_recv(x->client->io.fd, raw->bytes + raw->end, asked);
     enum fl_replay_read got = took(x, n, asked);
     if (got != FL_REPLAY_GOT) {
+        rest_raw(x);
+        drop_empty(x);
         return got;
     }
     raw->end += (uint32_t)n;
@@ -356,6 +431,8 @@ static enum fl_replay_read read_chunked(struct fl_exchange *x)
     }
     memmove(raw->bytes, raw->bytes + used, rest);
     raw->end = (uint32_t)rest;
+    rest_raw(x);
+    drop_empty(x); /* all of it was framing */
     return got;
 }
 
@@ -399,6 +476,8 @@ int fl_replay_iov(struct fl_exchange *x, struct iovec *iov, int cap)
 void fl_replay_sent(struct fl_exchange *x, size_t n)
 {
     struct fl_replay *r = &x->body;
+    fl_window_moved(x->worker, &x->client->window, x->client->io.fd, (size_t)r->unsent_bytes,
+                    n == r->unsent_bytes);
     r->unsent_bytes -= n;
     r->sent_bytes += n;
     uint32_t of_inline = r->inline_len - r->inline_sent;

@@ -34,6 +34,7 @@ static void leave_idle(struct fl_upstream *up)
 
 static void discard(struct fl_upstream *up)
 {
+    fl_window_done(up->worker, &up->window);
     fl_timer_remove(up->worker->reactor, &up->timer);
     fl_handshake_leave(up);
     fl_tls_close(&up->tls);

@@ -13,6 +13,7 @@
 #include "common/io/reactor.h"
 #include "sidecar/policy/peer.h"
 #include "sidecar/proxy/handshake.h"
+#include "sidecar/proxy/window.h"
 
 struct fl_tls;
 struct fl_worker;
@@ -29,6 +30,8 @@ struct fl_upstream {
     struct fl_timer timer; /* idle expiry */
     struct fl_task free_task;
     int64_t idle_since_ms;
+    struct fl_window window; /* of its response bodies */
+    bool unused;             /* on the free list since the last look at it */
     bool connected, readable, writable, hup,
         failed;         /* edges seen and not yet used up; failed: an error is pending */
     struct fl_tls *tls; /* NULL: in clear, or its handshake has not begun */

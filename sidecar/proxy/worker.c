@@ -1,6 +1,7 @@
 #include "sidecar/proxy/worker.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 
 #include "common/http1/head_parse.h"
@@ -9,12 +10,15 @@
 #include "sidecar/proxy/exchange.h"
 #include "sidecar/proxy/listener.h"
 #include "sidecar/proxy/upstream.h"
+#include "sidecar/proxy/window.h"
 
 enum {
     ACCESS_RING_BYTES = 256 * 1024,
     EVENT_RING_BYTES = 64 * 1024,
     HOUSE_MS = 2000,
-    QUEUE_MS = 5
+    QUEUE_MS = 5,
+    REFUSALS = 32,
+    GIVE_BACK_BYTES = 256 * 1024,
 };
 
 /* Peers that were removed or drained keep no idle connection; afterwards nothing of this thread but
@@ -95,18 +99,27 @@ static void serve_queue(struct fl_worker *w)
     }
 }
 
+/* Each looks once, oldest first; whoever finds nothing goes to the end. One that wants much does
+ * not keep the others from the little that is there. */
 static void serve_starved(struct fl_worker *w)
 {
-    w->buffers.wanted = false;
     struct fl_list *last = fl_list_last(&w->starved);
-    while (last != NULL && !w->buffers.wanted) {
+    unsigned refused = 0;
+    w->buffers.refused_at = 0;
+    while (last != NULL && refused < REFUSALS) {
         struct fl_list *it = fl_list_first(&w->starved);
         bool was_last = it == last;
         fl_list_remove(it);
+        w->buffers.wanted = false;
         fl_client_resume(fl_container_of(it, struct fl_client, waiting));
+        refused += w->buffers.wanted ? 1 : 0;
         if (was_last || fl_list_empty(&w->starved)) {
             break;
         }
+    }
+    w->buffers.wanted = !fl_list_empty(&w->starved);
+    if (refused == REFUSALS) {
+        w->buffers.refused_at = UINT64_MAX; /* some have not been asked */
     }
 }
 
@@ -115,6 +128,11 @@ static void feed(struct fl_task *t)
     struct fl_worker *w = fl_container_of(t, struct fl_worker, feed_task);
     serve_starved(w);
     serve_queue(w);
+}
+
+static void on_return(struct fl_buffers *b)
+{
+    fl_worker_feed(fl_container_of(b, struct fl_worker, buffers));
 }
 
 void fl_worker_feed(struct fl_worker *w)
@@ -129,10 +147,30 @@ static void on_queue_timer(struct fl_timer *t)
     serve_queue(fl_container_of(t, struct fl_worker, queue_timer));
 }
 
+/* Whatever lay on a free list for a whole interval is freed: taking clears `unused`, and lists are
+ * last in, first out, so the busy ones stay. */
+#define TRIM(type, list, freed)                                                                    \
+    for (struct type **at = &(list), *it; (it = *at) != NULL;) {                                   \
+        if (it->unused) {                                                                          \
+            *at = it->next_free;                                                                   \
+            (freed) += sizeof *it;                                                                 \
+            free(it);                                                                              \
+        } else {                                                                                   \
+            it->unused = true;                                                                     \
+            at = &it->next_free;                                                                   \
+        }                                                                                          \
+    }
+
 static void on_house(struct fl_timer *t)
 {
     struct fl_worker *w = fl_container_of(t, struct fl_worker, house_timer);
-    fl_buffers_trim(&w->buffers);
+    size_t freed = fl_buffers_trim(&w->buffers);
+    TRIM(fl_exchange, w->free_exchanges, freed)
+    TRIM(fl_client, w->free_clients, freed)
+    TRIM(fl_upstream, w->free_upstreams, freed)
+    if (freed >= GIVE_BACK_BYTES) {
+        (void)malloc_trim(0); /* else what lies between two blocks in use stays ours */
+    }
     fl_worker_feed(w);
     fl_timer_set(w->reactor, t, fl_worker_now_ms(w) + HOUSE_MS);
 }
@@ -140,8 +178,11 @@ static void on_house(struct fl_timer *t)
 int fl_worker_init(struct fl_worker *w, unsigned index, struct fl_engine *e,
                    const struct fl_config *c, unsigned threads, struct fl_log_writer *logs)
 {
-    *w = (struct fl_worker){
-        .index = index, .engine = e, .replay_limit_bytes = c->replay_memory_bytes / threads};
+    *w = (struct fl_worker){.index = index,
+                            .engine = e,
+                            .replay_limit_bytes = c->replay_memory_bytes / threads,
+                            .narrow_bytes = FL_NARROW_BYTES,
+                            .wide_limit = UINT32_MAX};
     int rc = fl_reactor_new(&w->reactor);
     if (rc != 0) {
         return rc;
@@ -160,6 +201,7 @@ int fl_worker_init(struct fl_worker *w, unsigned index, struct fl_engine *e,
         }
     }
     fl_buffers_init(&w->buffers, c->buffer_memory_bytes / threads);
+    w->buffers.on_return = on_return;
     fl_list_init(&w->clients);
     fl_list_init(&w->queue);
     fl_list_init(&w->starved);

@@ -33,7 +33,9 @@ struct fl_worker {
     struct fl_rng rng;
     struct fl_buffers buffers;
     uint64_t replay_limit_bytes;
-    struct fl_list clients; /* every open one */
+    int narrow_bytes;                /* receive buffer of a source not yet proved (window.h) */
+    uint32_t wide_limit, wide_count; /* sources whose receive buffer may grow */
+    struct fl_list clients;          /* every open one */
     struct fl_list queue;   /* exchanges that wait for a peer, oldest first (exchange.queued) */
     struct fl_list starved; /* clients that wait for a buffer (client.waiting) */
     struct fl_exchange *free_exchanges;

@@ -228,14 +228,17 @@ static void test_short_bodies(void **state)
 {
     (void)state;
     static const enum plan_fault faults[] = {PLAN_RST_ANSWER, PLAN_FIN_ANSWER, PLAN_STALL_ANSWER};
-    static const enum plan_body bodies[] = {PLAN_LENGTH, PLAN_CHUNKED};
-    for (unsigned i = 0; i < 12; i++) {
+    static const enum plan_body bodies[] = {PLAN_LENGTH, PLAN_CHUNKED, PLAN_UNTIL_CLOSE};
+    for (unsigned i = 0; i < 18; i++) {
+        if (i / 3 % 3 == 2 && faults[i % 3] == PLAN_FIN_ANSWER) {
+            continue; /* that is its end */
+        }
         struct bed *b = bed_new(9, 1, KIT_S3("", KIT_TWO, ""));
         origin_new(b, 0);
         origin_new(b, 1);
         struct deal *d = kit_get(b);
-        d->http10 = i >= 6;
-        kit_plan(d, (struct plan){.body = bodies[i % 2],
+        d->http10 = i >= 9;
+        kit_plan(d, (struct plan){.body = bodies[i / 3 % 3],
                                   .body_bytes = 100000,
                                   .fault = faults[i % 3],
                                   .fault_at = 30000});
@@ -268,6 +271,7 @@ static void test_surplus(void **state)
         bed_run(b);
         for (unsigned k = 0; k < 4; k++) {
             kit_answered(deals[k], 200, "");
+            assert_false(deals[k]->visits[0]->reused); /* who says too much is not asked again */
         }
         bed_end(b);
     }

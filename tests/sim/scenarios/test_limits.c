@@ -247,6 +247,47 @@ static void test_replay_memory(void **state)
     }
 }
 
+/* A body is kept until the answer begins, and no longer. */
+static void test_replay_until_answered(void **state)
+{
+    (void)state;
+    struct bed *b = single(13, KIT_S3("", KIT_ONE, ""));
+    struct fl_engine_gauges g;
+    struct deal *d = kit_put(b, 50000);
+    kit_plan(d, (struct plan){
+                    .delay_ms = 1000, .body_bytes = 3000, .piece_bytes = 1000, .piece_ms = 1000});
+    user_ask(b, d);
+    bed_run_for(b, 500);
+    fl_engine_gauges(b->engine, &g);
+    assert_int_equal(g.replay_bytes, 50000);
+    bed_run_for(b, 1000);
+    fl_engine_gauges(b->engine, &g);
+    assert_int_equal(g.replay_bytes, 0);
+    bed_run(b);
+    kit_answered(d, 200, "");
+    bed_end(b);
+}
+
+/* A fast client and a hung origin: little of the body is taken in. */
+static void test_hung_upload(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct bed *b = single(14, KIT_S3("", KIT_ONE, ""));
+        struct fl_engine_gauges g;
+        struct deal *d = kit_put(b, 3000000);
+        d->body = i ? DEAL_CHUNKED : DEAL_LENGTH;
+        kit_plan(d, (struct plan){.fault = PLAN_HOLD_REQUEST, .fault_at = 1000});
+        user_ask(b, d);
+        bed_run_for(b, 5000);
+        fl_engine_gauges(b->engine, &g);
+        assert_in_range(g.buffer_bytes, 4096, 256 * 1024);
+        bed_run(b);
+        kit_answered(d, 503, "upstream_timeout");
+        bed_end(b);
+    }
+}
+
 /* SIGTERM: idle clients are told at once, requests under way end, and are the last on their
  * connection. */
 static void test_drain(void **state)
@@ -313,6 +354,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_buffer_memory),
     cmocka_unit_test(test_buffer_memory_uploads),
     cmocka_unit_test(test_replay_memory),
+    cmocka_unit_test(test_replay_until_answered),
+    cmocka_unit_test(test_hung_upload),
     cmocka_unit_test(test_drain),
     cmocka_unit_test(test_cut),
 };

@@ -1,6 +1,5 @@
 /* The source is part of the program and of no library: its text is built into this test. */
 #include "controller/source_file.c"
-#include "controller/file.c"
 
 // clang-format off
 #include <setjmp.h>

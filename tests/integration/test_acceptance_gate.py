@@ -2,6 +2,7 @@
 and the design differ, the design is tested, and a comment says so."""
 import json
 import statistics
+import threading
 import time
 import xml.etree.ElementTree as ET
 
@@ -9,8 +10,8 @@ import pytest
 
 from bed.config import backend
 from bed.play import Caller
-from bed.probing import judged, keys, verdict_becomes
-from bed.process import Process, wait_until
+from bed.probing import judged, verdict_becomes
+from bed.process import Process
 from test_apply import put, running
 from test_gated import gated, shut
 
@@ -146,7 +147,6 @@ def test_C1_probe_on_apply(sidecar, origins, dead):
     judged(s, "b1"), judged(s, "b2")
     before, gone = running(s), dead()
     caller, stop, statuses = Caller(s.data), [], []
-    import threading
     thread = threading.Thread(target=lambda: [statuses.append(caller.call("GET", "/B1/k").status)
                                               for _ in iter(lambda: bool(stop), True)])
     thread.start()

@@ -1,5 +1,6 @@
 """The acceptance table of the diagnosis guide, rows D (schedule), E (a failing request), F (hang and slow), G, H
 (answers), I (recovery); times are scaled down."""
+import datetime
 import json
 import time
 
@@ -7,7 +8,7 @@ import pytest
 
 from bed.config import backend
 from bed.play import parallel
-from bed.probing import KEY, judged, keys, probe_now, s3, store, verdict_becomes
+from bed.probing import judged, keys, probe_now, s3, store, verdict_becomes
 from bed.process import wait_until
 from bed.wire import Ended
 from test_apply import put
@@ -21,7 +22,6 @@ def b1(where, route=None, probe=None, **keys):
 
 
 def at(event):
-    import datetime
     return datetime.datetime.fromisoformat(event["ts"].replace("Z", "+00:00")).timestamp()
 
 

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from bed.config import backend
-from bed.probing import KEY, MASKED, judged, keys, probe_now, store
+from bed.probing import MASKED, judged, keys, probe_now, store
 from bed.s3_store import Silent
 from bed.tls import TlsServer, certs
 from test_apply import put

@@ -29,6 +29,19 @@ static void put_verdict(const struct fl_control *c, struct fl_json *j, const str
     fl_json_text(j, "source", source_name(v->source));
 }
 
+/* A probe that finds what was known already makes no new snapshot: its time is with the prober. */
+static void refresh(const struct fl_control *c, const struct fl_snap_backend *b, uint32_t i,
+                    struct fl_verdict *v)
+{
+    struct fl_watch_view w;
+    if (v->source == FL_VERDICT_OWN &&
+        fl_prober_look(c->prober, b->conf->name, b->peers[i].peer->address, &w) &&
+        w.own->at_ms > v->at_ms) {
+        v->at_ms = w.own->at_ms;
+        v->duration_ms = w.own->duration_ms;
+    }
+}
+
 /* "unreachable from the controller, reachable from this pod"; of a backend: its first peer's that
  * has one. */
 static void put_other_view(const struct fl_control *c, struct fl_json *j,
@@ -77,7 +90,9 @@ static void put_peer(const struct fl_control *c, struct fl_json *j, const struct
     fl_json_text(j, "tier", fl_view_tier(p->conf->tier));
     fl_json_text(j, "state", state);
     fl_json_open(j, "verdict", '{');
-    put_verdict(c, j, &p->verdict);
+    struct fl_verdict v = p->verdict;
+    refresh(c, b, i, &v);
+    put_verdict(c, j, &v);
     put_other_view(c, j, b, i, 1);
     fl_json_close(j, '}');
     struct fl_watch_view w;
@@ -129,12 +144,16 @@ static void put_backend(const struct fl_control *c, struct fl_json *j,
 {
     struct fl_verdict v;
     fl_control_backend_verdict(c, b, &v);
+    for (uint32_t i = 0; i < b->peer_count; i++) {
+        refresh(c, b, i, &v); /* as fresh as its freshest peer */
+    }
     fl_json_open(j, NULL, '{');
     fl_json_text(j, "name", b->conf->name);
     fl_json_text(j, "protocol", b->conf->protocol == FL_PROTOCOL_S3 ? "s3" : "http");
     fl_json_text(j, "owner", b->conf->owner == FL_OWNER_CONTROLLER ? "controller" : "file");
     fl_json_open(j, "verdict", '{');
     put_verdict(c, j, &v);
+    fl_json_time(j, "since", fl_view_unix_ms(c, fl_control_since_ms(c, b->conf->name)));
     fl_json_text(j, "peers_down", b->peers_down);
     put_other_view(c, j, b, 0, b->peer_count);
     fl_json_close(j, '}');

@@ -1,4 +1,5 @@
 """The admin API as a whole: what each path answers, to which methods, to whom, and that it leaves the data path alone."""
+import datetime
 import json
 import statistics
 import subprocess
@@ -25,6 +26,10 @@ POSTS = ["/_/api/admin/backends/pool/probe", "/_/api/admin/backends/pool/peers/{
 
 def post(s, path, headers=None, body=b"", timeout=15):
     return s.ask("POST", path, body, JSON if headers is None else headers, timeout=timeout)
+
+
+def moment(text):
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 
 def probe_path(name="pool"):
@@ -185,11 +190,17 @@ def test_probe_answers_with_the_entry(sidecar, origin):
         entry = json.loads(response.body)
         v = entry["verdict"]
         assert (entry["name"], v["status"], v["cause"], v["source"]) == ("pool", status, cause, "own")
-        assert v["probed_at"].startswith(time.strftime("%Y-%m-%dT", time.gmtime(before)))
+        assert before - 0.05 <= moment(v["probed_at"]) <= time.time() + 0.05
         assert 0 <= v["duration_ms"] < 2000
         assert entry == s.backend("pool"), "the same entry as in the list"
     a.refuse()
-    assert json.loads(post(s, probe_path()).body)["verdict"]["code"] == "connect_refused"
+    first = json.loads(post(s, probe_path()).body)["verdict"]
+    assert first["code"] == "connect_refused"
+    time.sleep(0.05)
+    second = json.loads(post(s, probe_path()).body)
+    assert moment(second["verdict"]["probed_at"]) > moment(first["probed_at"]), "also when it finds what was known"
+    assert second["peers"][0]["verdict"]["probed_at"] == second["verdict"]["probed_at"]
+    assert second["verdict"]["since"] == first["since"] <= first["probed_at"], "since when it is so"
     a.listen()
     a.rules()
     assert json.loads(post(s, probe_path()).body)["verdict"]["status"] == "healthy"

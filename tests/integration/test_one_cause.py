@@ -1,6 +1,7 @@
 """One fault has one sentence: byte for byte the same in the event log, in both forms of the 503, in its header, in the
 access log, in the admin API, among the events, and in an apply that the same definition would have."""
 import json
+import pathlib
 import signal
 import xml.etree.ElementTree as ET
 
@@ -13,6 +14,7 @@ from bed.tls import TlsServer, certs
 from test_apply import put
 
 TLS = {"verify": False}
+GUIDE = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "diagnose.md").read_text(encoding="utf-8")
 REFUSED, SILENT, STORE = "refused", "silent", "store"
 
 # name: (what stands there, backend keys, status, code, cause)
@@ -66,6 +68,8 @@ def places_of_a_verdict(s, cause, code, status):
     """Where people look: everywhere the same bytes."""
     v = probe_now(s)
     assert (v["cause"], v["status"], v["code"]) == (cause, status, code)
+    family = next((f"`{f}_" for f in ("tls", "http") if code.startswith(f + "_")), f"`{code}`")
+    assert family in GUIDE, "the guide says what to do next"
     card = s.backend("minio")
     assert card["verdict"]["cause"] == cause
     if card["peers"][0]["state"] != "unresolved":

@@ -137,6 +137,8 @@ static void on_timeout(struct fl_timer *t)
     struct fl_client *c = fl_container_of(t, struct fl_client, timer);
     if (c->exchange != NULL) {
         fl_exchange_tick(c->exchange);
+    } else if (!c->lingering && c->in != NULL && !fl_list_empty(&c->waiting)) {
+        refuse(c, FL_ANSWER_OVERLOAD, "buffer_memory is spent"); /* the rest may well be there */
     } else if (!c->lingering && c->in != NULL && fl_buffer_len(c->in) > 0) {
         refuse(c, FL_ANSWER_REQUEST_TIMEOUT, "the request head did not arrive in time");
     } else {

@@ -395,7 +395,9 @@ void fl_exchange_refuse(struct fl_exchange *x, struct fl_client *c, enum fl_answ
     fl_exchange_begin_refused(x);
     fl_cause_set(&x->cause, fl_answer_row(a)->token, "%s", why);
     fl_buffer_give(&x->worker->buffers, &c->in);
-    x->class = a == FL_ANSWER_REQUEST_TIMEOUT ? "client_timeout" : NULL;
+    x->class = a == FL_ANSWER_REQUEST_TIMEOUT ? "client_timeout"
+               : a == FL_ANSWER_OVERLOAD      ? "overload"
+                                              : NULL;
     x->state = fl_judge_answer(x, a, 0);
     fl_exchange_run(x);
 }

@@ -227,6 +227,55 @@ static void test_buffer_memory_uploads(void **state)
     }
 }
 
+/* Everything that takes a buffer, at once, and far too much of it: long heads both ways, hints,
+ * trailers, chunked bodies, pipelines. What is answered is right; nobody is blamed; it passes. */
+static void test_buffer_memory_mixed(void **state)
+{
+    (void)state;
+    char *pad = malloc(40000);
+    memcpy(pad, "x-pad: ", 7);
+    memset(pad + 7, 'q', 30000);
+    memcpy(pad + 30007, "\r\n", 3);
+    for (unsigned i = 0; i < 12; i++) {
+        struct bed *b =
+            bed_new(20 + i, 1 + i % 2, KIT("buffer_memory: 256KiB", "s3", "", KIT_TWO, ""));
+        origin_new(b, 0);
+        origin_new(b, 1);
+        b->memory_short = b->impatient = true;
+        sim_set_shuffle(b->world, i % 2);
+        for (unsigned k = 0; k < 60; k++) {
+            struct user_script s = {.path = sim_path_default(), .pipelines = k % 5 == 0};
+            s.hold_ms = k % 2 ? 3000 : 0;
+            s.path.send_bytes = s.path.recv_bytes = k % 2 ? 4096 : 65536;
+            struct deal *deals[3];
+            for (unsigned j = 0; j < 3; j++) {
+                unsigned n = k + j + i;
+                deals[j] = n % 3 ? kit_get(b) : kit_put(b, 3000 * (n % 30));
+                deals[j]->body = n % 6 == 0 ? DEAL_CHUNKED : deals[j]->body;
+                deals[j]->trailers = true;
+                deals[j]->fields = n % 7 == 0 ? pad : NULL;
+                kit_plan(deals[j], (struct plan){.body = (enum plan_body)(n % 2),
+                                                 .body_bytes = 4000 * (n % 40),
+                                                 .head_bytes = n % 8 == 0 ? 30000 : 0,
+                                                 .http10 = n % 2 == 0 && n % 16 == 0,
+                                                 .hints = n % 9 == 0,
+                                                 .hint_bytes = 5000,
+                                                 .trailers = true});
+            }
+            user_dial(b, &s, deals, 3);
+            bed_run_for(b, k % 4);
+        }
+        bed_run(b);
+        assert_int_equal(bed_events(b, "temporarily disabled"), 0);
+        struct deal *after = kit_get(b);
+        kit_plan(after, (struct plan){.body_bytes = 100000});
+        kit_do(b, after);
+        kit_answered(after, 200, "");
+        bed_end(b);
+    }
+    free(pad);
+}
+
 /* Without room for a second try a body still goes through, once. */
 static void test_replay_memory(void **state)
 {
@@ -353,6 +402,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_connection_cap),
     cmocka_unit_test(test_buffer_memory),
     cmocka_unit_test(test_buffer_memory_uploads),
+    cmocka_unit_test(test_buffer_memory_mixed),
     cmocka_unit_test(test_replay_memory),
     cmocka_unit_test(test_replay_until_answered),
     cmocka_unit_test(test_hung_upload),

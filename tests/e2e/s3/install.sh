@@ -93,6 +93,10 @@ make_java()
         (cd "$1" && nice -n 5 mvn -q -B package dependency:copy-dependencies -DoutputDirectory=target/lib)
 }
 
+go_directive=$(sed -n "s,^go ,,p" "$here/clients/go/go.mod")
+if [[ $long == --long ]]; then
+    at_least go "$go_version" "$go_directive" "by the Go clients of --long"
+fi
 part py FAIRLEAD_S3_PY "$($py --version)" "$(cat "$here/clients/requirements.txt")"
 part versitygw FAIRLEAD_S3_VERSITYGW "$versitygw" "$go_version"
 part js FAIRLEAD_S3_JS "$node_version" "$(cat "$here"/clients/js/package*.json)"

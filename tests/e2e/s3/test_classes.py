@@ -82,7 +82,7 @@ def test_a_hung_peer_by_class(policy, store, sidecar):
     """Fully sent and not a word: only reads go on to the next peer; the rest is 503 after one attempt, whatever the
     opt-in for class I says about it within a deadline."""
     operations = Operations(store, f"hung-{policy}")
-    front = front_of(store, sidecar, read_timeout="300ms", deadline="600ms", long_deadline="600ms",
+    front = front_of(store, sidecar, read_timeout="250ms", deadline="400ms", long_deadline="400ms",
                      replay_after_send=policy)
     store.hang(0)
     for count, (name, (kind, call)) in enumerate(operations.table().items(), 1):

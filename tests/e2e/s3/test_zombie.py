@@ -13,14 +13,14 @@ from ground import keys, sigv4
 from ground.clients import Boto, Js
 from ground.front import ROUTE
 
-DEADLINE_S = 2
+DEADLINE_S = 1.5
 
 
 def front_of(store, sidecar, **route):
     """All traffic goes to the first peer while that is usable, so that each test knows who gets what."""
     first, *others = store.addresses()
     return sidecar(s3(peer(first), *[peer(o, backup=True) for o in others], same_store=True, fail_timeout="60s",
-                      route={**ROUTE, "deadline": f"{DEADLINE_S}s", "read_timeout": "1s", **route}))
+                      route={**ROUTE, "deadline": f"{DEADLINE_S * 1000:.0f}ms", "read_timeout": "1s", **route}))
 
 
 def wake(store, key, was):
@@ -29,7 +29,7 @@ def wake(store, key, was):
     wait_until("the woken peer to answer",
                lambda: sigv4.call(store.address(0), "HEAD", f"/{keys.BUCKET}/{key}", timeout=10).status in (200, 404), 20)
     try:
-        wait_until("", lambda: direct(store, key) != was, 2)
+        wait_until("", lambda: direct(store, key) != was, 1)
     except AssertionError:
         pass  # nothing happened, which is an answer too
 

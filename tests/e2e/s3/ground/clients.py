@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import subprocess
+import tempfile
 import threading
 
 from bed.process import SLACK
@@ -17,6 +18,7 @@ from .child import die_with_parent
 HERE = pathlib.Path(__file__).resolve().parents[1] / "clients"
 SDK_OPS = {"put", "get", "head", "list", "create", "part", "complete", "copy", "delete_many", "presign", "once"}
 PATIENCE = 60
+STATUS_OF = {"PreconditionFailed": 412, "NoSuchKey": 404}  # where a program prints only the code
 
 
 class Answer:
@@ -113,9 +115,10 @@ class CommandClient:
                               check=False)
         if done.returncode != 0:
             text = done.stderr.decode("utf-8", "replace")
-            status = re.search(r"status code: (\d{3})|\((\d{3})\)", text)
-            return Answer({"ok": False, "status": int(status[1] or status[2]) if status else 0,
-                           "code": f"exit {done.returncode}", "message": text[-600:]})
+            match = re.search(r"status code: (\d{3})|An error occurred \((\w+)\)", text)
+            word = (match[1] or match[2]) if match else ""
+            return Answer({"ok": False, "status": STATUS_OF.get(word) or (int(word) if word.isdigit() else 0),
+                           "code": word or f"exit {done.returncode}", "message": text[-600:]})
         if hashed:
             return Answer({"ok": True, "sha256": hashlib.sha256(done.stdout).hexdigest(), "size": len(done.stdout)})
         return Answer({"ok": True, "text": done.stdout.decode("utf-8", "replace")})
@@ -190,4 +193,99 @@ class Rclone(CommandClient):
         return answer
 
 
-EVERY_RUN = {c.name: c for c in (Boto, Js, Rclone)}
+class AwsCli(CommandClient):
+    """The AWS command line, version 1: `aws s3` for its own transfers, `aws s3api` for the rest."""
+
+    name = "awscli"
+    can = {"put", "get", "head", "list", "upload", "copy", "delete_many", "presign_get", "once", "stream"}
+
+    def aws(self, *args, **keywords):
+        python = os.path.join(keys.installed("FAIRLEAD_S3_AWSCLI"), "bin", "python")
+        return self.run(python, "-m", "awscli", "--endpoint-url", self.endpoint, "--output", "json", *args,
+                        env={"AWS_CONFIG_FILE": str(HERE / "aws.config")}, **keywords)
+
+    def api(self, operation, *args):
+        answer = self.aws("s3api", operation, "--bucket", keys.BUCKET, *args)
+        if answer:
+            text = answer["text"].strip()
+            answer.fields["data"] = json.loads(text) if text else {}
+        return answer
+
+    def do_put(self, key, file, once=False):
+        return self.api("put-object", "--key", key, "--body", file, *(["--if-none-match", "*"] if once else []))
+
+    def do_upload(self, key, file):
+        return self.aws("s3", "cp", "--no-progress", file, f"s3://{keys.BUCKET}/{key}")
+
+    def do_stream(self, key, file):
+        with open(file, "rb") as f:
+            return self.aws("s3", "cp", "--no-progress", "-", f"s3://{keys.BUCKET}/{key}", stdin=f)
+
+    def do_get(self, key, range=None):
+        with tempfile.NamedTemporaryFile(dir=keys.scratch()) as f:
+            answer = self.api("get-object", "--key", key, *(["--range", range] if range else []), f.name)
+            if answer:
+                data = pathlib.Path(f.name).read_bytes()
+                answer.fields.update(sha256=hashlib.sha256(data).hexdigest(), size=len(data))
+            return answer
+
+    def do_head(self, key):
+        answer = self.api("head-object", "--key", key)
+        if answer:
+            answer.fields["size"] = answer["data"]["ContentLength"]
+        return answer
+
+    def do_list(self, prefix, page):
+        answer = self.api("list-objects-v2", "--prefix", prefix, "--page-size", str(page))
+        if answer:
+            answer.fields["keys"] = [o["Key"] for o in answer["data"].get("Contents", [])]
+        return answer
+
+    def do_copy(self, key, source):
+        return self.api("copy-object", "--key", key, "--copy-source", f"{keys.BUCKET}/{source}")  # it escapes
+
+    def do_delete_many(self, keys):
+        answer = self.api("delete-objects", "--delete", json.dumps({"Objects": [{"Key": key} for key in keys]}))
+        if answer:
+            answer.fields.update(deleted=len(answer["data"].get("Deleted", [])), errors=answer["data"].get("Errors", []))
+        return answer
+
+    def do_presign(self, key, method):
+        assert method == "GET"
+        answer = self.aws("s3", "presign", f"s3://{keys.BUCKET}/{key}")
+        if answer:
+            answer.fields["url"] = answer["text"].strip()
+        return answer
+
+
+class GoV2(LineClient):
+    name = "go-v2"
+
+    def argv(self, endpoint, *args):
+        return [os.path.join(keys.installed("FAIRLEAD_S3_GO"), "awsv2"), endpoint, *args]
+
+
+class MinioGo(LineClient):
+    """The one that sends signed chunks over plain HTTP."""
+
+    name, can = "minio-go", SDK_OPS | {"upload"}
+
+    def argv(self, endpoint, *args):
+        return [os.path.join(keys.installed("FAIRLEAD_S3_GO"), "minio"), endpoint, *args]
+
+
+class JavaV2(LineClient):
+    name = "java-v2"
+
+    def argv(self, endpoint, *args):
+        folder = keys.installed("FAIRLEAD_S3_JAVA")
+        return ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp",
+                f"{folder}/target/classes:{folder}/target/lib/*", "Client", endpoint, *args]
+
+
+EVERY_RUN = [Boto, Js, Rclone]
+LONG_RUN = [AwsCli, GoV2, MinioGo, JavaV2]
+
+
+def is_long():
+    return bool(os.environ.get("FAIRLEAD_E2E_LONG"))

@@ -17,7 +17,7 @@ CLIENT_ENV = {
 def client_env(**more):
     """The environment of a client: nothing of the caller's about AWS or proxies."""
     kept = {k: v for k, v in os.environ.items()
-            if not k.upper().startswith(("AWS_", "RCLONE_")) and not k.upper().endswith("_PROXY")}
+            if not k.upper().startswith(("AWS_", "RCLONE_", "PYTHON")) and not k.upper().endswith("_PROXY")}
     return {**kept, **CLIENT_ENV, **more}
 
 

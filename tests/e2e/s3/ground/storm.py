@@ -1,5 +1,6 @@
 """Steady traffic from many threads while a test does things to the peers, and an account of it afterwards: what was
 acknowledged is there byte for byte, what failed is there whole or not at all."""
+import concurrent.futures
 import random
 import threading
 import time
@@ -86,15 +87,18 @@ class Storm:
             time.sleep(0.02)
 
     # -- the account ------------------------------------------------------------------------------------------
-    def audit(self, client):
+    def audit(self):
         """Reads everything back. Returns how many undecided writes are in the store."""
         assert not self.wrong, f"WRONG BYTES: {self.wrong}"
-        there = 0
-        for key, body in [*self.stored.items(), *self.undecided.items()]:
-            answer = client.do("get", key=key)
-            if key in self.undecided and answer.status == 404:
-                continue
-            assert answer, f"{key} is lost: {answer!r}"
-            assert self._right("get", key, body, answer), f"WRONG BYTES in {key}: {answer!r}"
-            there += key in self.undecided
-        return there
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            jobs = [pool.submit(self._look, self.clients[i % len(self.clients)], key, body)
+                    for i, (key, body) in enumerate([*self.stored.items(), *self.undecided.items()])]
+            return sum(job.result() for job in jobs)
+
+    def _look(self, client, key, body):
+        answer = client.do("get", key=key)
+        if key in self.undecided and answer.status == 404:
+            return 0
+        assert answer, f"{key} is lost: {answer!r}"
+        assert self._right("get", key, body, answer), f"WRONG BYTES in {key}: {answer!r}"
+        return int(key in self.undecided)

@@ -107,6 +107,7 @@ void bed_publish(struct bed *b, const char *yaml)
     struct fl_snapshot *fresh = build(b, load(yaml));
     fl_snapshot_retire(fl_engine_snapshot(b->engine), fresh);
     fl_engine_publish(b->engine, fresh);
+    (void)fl_engine_reclaim(b->engine, b->registry); /* nobody has adopted it yet: frees nothing */
     bed_say("generation %llu is published", (unsigned long long)b->generation);
 }
 

@@ -240,6 +240,30 @@ static void test_stale_reuse(void **state)
     }
 }
 
+/* A second later it is not the connection's age any more: an ordinary failure. */
+static void test_stale_no_longer(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct bed *b = bed_new(9, 1, KIT_S3("", KIT_TWO, ""));
+        origin_new(b, 0);
+        origin_new(b, 1);
+        struct deal *deals[5];
+        for (unsigned k = 0; k < 5; k++) {
+            deals[k] = kit_get(b);
+        }
+        kit_plan(deals[4], (struct plan){.delay_ms = i ? 1100 : 900, .fault = PLAN_FIN_ANSWER});
+        kit_plan(deals[4], (struct plan){.body_bytes = 5});
+        user_dial(b, NULL, deals, 5);
+        bed_run(b);
+        kit_answered(deals[4], 200, "");
+        assert_true(deals[4]->visits[0]->reused);
+        assert_int_equal(deals[4]->log_tries, i ? 2 : 1);
+        assert_int_equal(bed_events(b, "prematurely closed"), i);
+        bed_end(b);
+    }
+}
+
 /* The FIN of an idle connection and the next request cross on the wire. */
 static void test_late_fin(void **state)
 {
@@ -351,6 +375,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_http_route),
     cmocka_unit_test(test_replay_after_send),
     cmocka_unit_test(test_stale_reuse),
+    cmocka_unit_test(test_stale_no_longer),
     cmocka_unit_test(test_late_fin),
     cmocka_unit_test(test_silent_accept),
     cmocka_unit_test(test_statuses),

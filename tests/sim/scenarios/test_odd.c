@@ -52,8 +52,7 @@ static void test_rewritten(void **state)
     (void)state;
     static const char *const t[] = {
         "GET /bucket/key HTTP/1.0\r\n\r\n",
-        "PUT /bucket/key HTTP/1.1\r\nHost: a\r\nContent-Length: 003\r\nConnection: "
-        "close\r\n\r\nabc",
+        "PUT /b/k HTTP/1.1\r\nHost: a\r\nContent-Length: 003\r\nConnection: close\r\n\r\nabc",
         "OPTIONS /bucket/key HTTP/1.1\r\nHost: a\r\nMax-Forwards: 5\r\nConnection: close\r\n\r\n",
         "OPTIONS /bucket/key HTTP/1.1\r\nHost: a\r\nMax-Forwards: 0\r\nConnection: close\r\n\r\n",
         "GET http://a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
@@ -78,9 +77,7 @@ static void test_rewritten_answers(void **state)
         "HTTP/1.0 200\r\nContent-Length: 5\r\n\r\nhello",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX : "
         "spaced\r\n\r\n5;e=1\r\nhello\r\n0\r\n\r\n",
-        "HTTP/1.1 200 OK\r\nConnection: x-a\r\nx-a: 1\r\nx-b: 2\r\nKeep-Alive: "
-        "5\r\nContent-Length: "
-        "5\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nConnection: x-a\r\nx-a: 1\r\nContent-Length: 5\r\n\r\nhello",
     };
     struct bed *b = single(3, KIT_S3("", KIT_ONE, ""));
     for (unsigned i = 0; i < sizeof t / sizeof t[0]; i++) {

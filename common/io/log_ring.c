@@ -44,20 +44,32 @@ static struct fl_log_record *record_at(const struct fl_log_ring *ring, uint64_t 
     return (struct fl_log_record *)(void *)(ring->base + (pos & (ring->cap - 1)));
 }
 
-/* Bytes to leave out so that a record of `need` lies in one piece. A ring that is empty when a
- * record would touch another page starts over instead: at low rates only the first page is ever
- * used. */
-static uint64_t skip_for(struct fl_log_ring *ring, uint64_t head, uint64_t need)
+/* Bytes to leave out so that a record of `need` lies in one piece. */
+static uint64_t skip_for(const struct fl_log_ring *ring, uint64_t head, uint64_t need)
 {
-    uint64_t offset = head & (ring->cap - 1), to_end = ring->cap - offset;
-    if (need > to_end) {
-        return to_end;
+    uint64_t to_end = ring->cap - (head & (ring->cap - 1));
+    return need > to_end ? to_end : 0;
+}
+
+/* A ring that is empty when a record would touch another page begins at its start again: at low
+ * rates only the first page is ever used. The rest is not used up by that: an empty ring's tail is
+ * nobody's, so it is moved along. (The writer looks at the head before the tail, and takes a tail
+ * that is ahead for an empty ring.) */
+static uint64_t start_over(struct fl_log_ring *ring, uint64_t head, uint64_t need)
+{
+    uint64_t offset = head & (ring->cap - 1);
+    if (offset == 0 || offset / PAGE_BYTES == (offset + need - 1) / PAGE_BYTES) {
+        return head;
     }
-    if (offset / PAGE_BYTES != (offset + need - 1) / PAGE_BYTES && to_end + need <= ring->cap) {
-        ring->tail_seen = atomic_load_explicit(&ring->tail, memory_order_acquire);
-        return ring->tail_seen == head ? to_end : 0;
+    ring->tail_seen = atomic_load_explicit(&ring->tail, memory_order_acquire);
+    if (ring->tail_seen != head) {
+        return head;
     }
-    return 0;
+    head += ring->cap - offset;
+    ring->tail_seen = head;
+    atomic_store_explicit(&ring->tail, head, memory_order_relaxed);
+    atomic_store_explicit(&ring->head, head, memory_order_release);
+    return head;
 }
 
 static bool has_room(struct fl_log_ring *ring, uint64_t head, uint64_t need)
@@ -72,8 +84,9 @@ static bool has_room(struct fl_log_ring *ring, uint64_t head, uint64_t need)
 void *fl_log_reserve(struct fl_log_ring *ring, enum fl_log_stream to, fl_log_format_fn *format,
                      size_t size)
 {
-    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     uint64_t need = sizeof(struct fl_log_record) + aligned(size);
+    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+    head = size <= ring->cap ? start_over(ring, head, need) : head;
     uint64_t skip = size <= ring->cap ? skip_for(ring, head, need) : 0;
     if (size > ring->cap || !has_room(ring, head, skip + need)) {
         uint64_t dropped = atomic_load_explicit(&ring->dropped, memory_order_relaxed);
@@ -126,13 +139,15 @@ bool fl_log_watched(const struct fl_log_ring *ring)
 
 bool fl_log_ring_empty(struct fl_log_ring *ring)
 {
-    return atomic_load(&ring->head) == atomic_load_explicit(&ring->tail, memory_order_relaxed);
+    uint64_t head = atomic_load(&ring->head);
+    return atomic_load_explicit(&ring->tail, memory_order_relaxed) >= head;
 }
 
 const struct fl_log_record *fl_log_ring_peek(struct fl_log_ring *ring)
 {
+    uint64_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
     uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
-    if (tail == atomic_load_explicit(&ring->head, memory_order_acquire)) {
+    if (tail >= head) {
         return NULL;
     }
     const struct fl_log_record *rec = record_at(ring, tail);

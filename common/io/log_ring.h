@@ -1,6 +1,6 @@
 /* log_ring - one producer's way to the log writer: records of 8-byte alignment in a ring of bytes,
  * lock-free. Inside of common/io; producers see log.h. The producer owns head, the writer owns
- * tail. */
+ * tail, unless the ring is empty. */
 #ifndef FL_COMMON_IO_LOG_RING_H
 #define FL_COMMON_IO_LOG_RING_H
 

@@ -270,6 +270,33 @@ static void test_idle_ring_stays_small(void **state)
     fl_log_ring_unmap(ring);
 }
 
+/* … which does not use up the rest of it: from every offset a burst finds the whole ring. */
+static void test_burst_after_a_pause(void **state)
+{
+    (void)state;
+    struct fl_log_bell bell = {.wake_fd = -1};
+    struct fl_log_ring *ring = fl_log_ring_map(&bell, 65536);
+    for (unsigned pause = 1; pause < 40; pause++) {
+        for (unsigned i = 0; i < pause; i++) {
+            put_record(ring, 200);
+            fl_log_ring_take(ring, fl_log_ring_peek(ring));
+        }
+        for (unsigned i = 0; i < 7; i++) { /* 7 of 8000 bytes, without a look of the writer */
+            put_record(ring, 8000);
+        }
+        assert_int_equal(atomic_load(&ring->dropped), 0);
+        for (unsigned i = 0; i < 7; i++) {
+            const struct fl_log_record *rec = fl_log_ring_peek(ring);
+            assert_non_null(rec);
+            assert_int_equal(rec->size, 8000);
+            fl_log_ring_take(ring, rec);
+        }
+        assert_null(fl_log_ring_peek(ring));
+        assert_true(fl_log_ring_empty(ring));
+    }
+    fl_log_ring_unmap(ring);
+}
+
 enum { RACE_RECORDS = 200000 };
 
 static void *race_producer(void *arg)
@@ -704,6 +731,7 @@ int main(void)
         cmocka_unit_test(test_full_ring_drops),
         cmocka_unit_test(test_reserve_without_commit),
         cmocka_unit_test(test_idle_ring_stays_small),
+        cmocka_unit_test(test_burst_after_a_pause),
         cmocka_unit_test(test_ring_race),
         cmocka_unit_test(test_order_and_drain),
         cmocka_unit_test(test_lone_line_is_prompt),

@@ -133,6 +133,7 @@ def test_K5_secrets_of_the_query(sidecar, origin):
 
 def test_K6_the_histogram(sidecar, origins):
     a, b = origins(2)
+    a.rules("delay=3")
     config = unprobed(a)
     config["backends"]["other"] = {**config["backends"]["minio"], "peers": [{"address": b.address}]}
     config["routes"]["*"] = {"backend": "other"}

@@ -105,20 +105,19 @@ def test_without_expect_the_answer_comes_before_the_body_and_survives_it(shut, f
             pytest.fail(f"not a clean end: {e}")
 
 
-def test_a_gigabyte_is_not_read(shut):
+def test_a_terabyte_is_not_read(shut):
     s = shut
     rss = s.rss_kib()
     with s.wire() as wire:
-        wire.request("PUT", "/shut/k", {"Content-Length": str(1 << 30)})
-        sent, piece = 0, b"x" * 65536
+        wire.request("PUT", "/shut/k", {"Content-Length": str(1 << 40)})
+        piece = b"x" * 65536
         start = time.monotonic()
         try:
-            while sent < (1 << 30) and time.monotonic() - start < 6:
-                sent += wire.sock.send(piece)
+            while time.monotonic() - start < 6:
+                wire.sock.send(piece)
         except OSError:
             pass
     assert time.monotonic() - start < 4.5, "it reads on for 2 s at most, so that the answer is not lost"
-    assert sent < (1 << 30)
     assert s.rss_kib() - rss < 8192
     line = s.access(route="shut")[-1]
     assert line["status"] == 503 and line["upstream_addr"] == "-" and line["class"] == "gated"

@@ -278,9 +278,13 @@ bool fl_sock_hold_window(int fd, int bytes)
     return true;
 }
 
-void fl_sock_free_window(int fd)
+void fl_sock_widen_window(int fd, int bytes, bool grows)
 {
-    set_int(fd, SOL_SOCKET, SO_BUF_LOCK, 0);
+    set_int(fd, SOL_SOCKET, SO_RCVBUF, bytes);
+    set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, bytes); /* still that of the buffer it had */
+    if (grows) {
+        set_int(fd, SOL_SOCKET, SO_BUF_LOCK, 0);
+    }
 }
 
 void fl_sock_finish(int fd)

@@ -28,11 +28,13 @@ ssize_t fl_sock_recv(int fd, void *into, size_t n); /* > 0, 0 = EOF, -EAGAIN, -e
 ssize_t fl_sock_sendv(int fd, const struct iovec *iov, int count,
                       bool more); /* bytes taken by the kernel, or -errno */
 void fl_sock_push(int fd);        /* what was sent with `more` leaves now */
-/* The receive buffer stays at `bytes` (the kernel doubles it for its own overhead), until it is let
- * go to grow by itself again. False: this kernel cannot let go (before 5.15), nothing was changed.
- */
+/* The receive buffer stays at `bytes` (the kernel doubles it for its own overhead). False: this
+ * kernel (before 5.15) could not let it grow again, and nothing was changed. */
 bool fl_sock_hold_window(int fd, int bytes);
-void fl_sock_free_window(int fd);
+/* The receive buffer is larger from now on; grows: that is where it begins to grow by itself again.
+ * (It would not from where it was held: the kernel waits for a round trip that brings more than the
+ * one before.) */
+void fl_sock_widen_window(int fd, int bytes, bool grows);
 void fl_sock_finish(int fd);         /* shutdown(WR): FIN after what was sent */
 void fl_sock_reset_on_close(int fd); /* the next close sends RST */
 void fl_sock_close(int fd);          /* of a socket that no reactor holds */

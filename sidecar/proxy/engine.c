@@ -12,7 +12,7 @@ enum {
     STACK_BYTES = 256 * 1024,
     QUIET_MS = 1000,
     LITTLE_MEMORY = 128 * 1024 * 1024,
-    BYTES_PER_WIDE = 4 * 1024 * 1024, /* what a receive buffer may grow to, about */
+    BYTES_PER_WIDE = 2 * 1024 * 1024, /* they take half of it at most, and seldom at once */
     RESERVED_DESCRIPTORS = 32, /* listeners, reactors, logs; status and admin connections, probes */
 };
 
@@ -49,6 +49,7 @@ void fl_engine_bound(struct fl_engine *e, uint64_t memory_bytes, uint64_t descri
     for (unsigned i = 0; i < e->threads && memory_bytes != 0 && memory_bytes < LITTLE_MEMORY; i++) {
         uint64_t wide = memory_bytes / BYTES_PER_WIDE / e->threads;
         e->workers[i].narrow_bytes = FL_NARROW_SMALL_BYTES;
+        e->workers[i].wide_grows = false;
         e->workers[i].wide_limit = wide > 1 ? (uint32_t)wide : 1;
     }
     if (descriptors == 0) {

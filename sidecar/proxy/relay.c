@@ -421,7 +421,8 @@ enum fl_relay_step fl_relay_run(struct fl_exchange *x)
     for (unsigned i = 0;; i++) {
         size_t asked = r->out.left;
         bool all = flush_response(x);
-        fl_window_moved(x->worker, &x->attempt.up->window, x->attempt.up->io.fd, asked, all);
+        fl_window_moved(x->worker, &x->attempt.up->window, x->attempt.up->io.fd, asked,
+                        r->out.left);
         if (!all) {
             return x->client_gone ? FL_RELAY_CLIENT_GONE : FL_RELAY_WAIT;
         }

@@ -282,6 +282,7 @@ enum fl_replay_read fl_replay_begin(struct fl_exchange *x, uint32_t *ret_next_of
     uint32_t start = x->head_off + q->head.length;
     size_t avail = x->head->end - start;
     uint64_t limit = x->snapshot->config->header_limit_bytes;
+    x->client->window.waiting_since_ms = 0;
     fl_body_frame_init(&r->frame, q->framing, q->content_length, (uint32_t)limit);
     if (q->framing == FL_FRAMING_CHUNKED) {
         return begin_chunked(x, start, avail, ret_next_off);
@@ -477,7 +478,7 @@ void fl_replay_sent(struct fl_exchange *x, size_t n)
 {
     struct fl_replay *r = &x->body;
     fl_window_moved(x->worker, &x->client->window, x->client->io.fd, (size_t)r->unsent_bytes,
-                    n == r->unsent_bytes);
+                    (size_t)r->unsent_bytes - n);
     r->unsent_bytes -= n;
     r->sent_bytes += n;
     uint32_t of_inline = r->inline_len - r->inline_sent;
@@ -511,6 +512,7 @@ void fl_replay_rewind(struct fl_exchange *x)
     if (r->sent_bytes == 0) {
         return;
     }
+    x->client->window.waiting_since_ms = 0; /* another backend, perhaps a quicker one */
     r->unsent_bytes += r->sent_bytes;
     r->sent_bytes = 0;
     r->inline_sent = 0;

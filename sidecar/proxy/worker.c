@@ -182,7 +182,8 @@ int fl_worker_init(struct fl_worker *w, unsigned index, struct fl_engine *e,
                             .engine = e,
                             .replay_limit_bytes = c->replay_memory_bytes / threads,
                             .narrow_bytes = FL_NARROW_BYTES,
-                            .wide_limit = UINT32_MAX};
+                            .wide_limit = UINT32_MAX,
+                            .wide_grows = true};
     int rc = fl_reactor_new(&w->reactor);
     if (rc != 0) {
         return rc;

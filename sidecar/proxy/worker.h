@@ -34,7 +34,8 @@ struct fl_worker {
     struct fl_buffers buffers;
     uint64_t replay_limit_bytes;
     int narrow_bytes;                /* receive buffer of a source not yet proved (window.h) */
-    uint32_t wide_limit, wide_count; /* sources whose receive buffer may grow */
+    uint32_t wide_limit, wide_count; /* sources whose receive buffer may be large */
+    bool wide_grows;                 /* and grow without a limit of ours */
     struct fl_list clients;          /* every open one */
     struct fl_list queue;   /* exchanges that wait for a peer, oldest first (exchange.queued) */
     struct fl_list starved; /* clients that wait for a buffer (client.waiting) */

@@ -358,9 +358,11 @@ bool fl_sock_hold_window(int fd, int bytes)
     return true;
 }
 
-void fl_sock_free_window(int fd)
+void fl_sock_widen_window(int fd, int bytes, bool grows)
 {
     (void)fd;
+    (void)bytes;
+    (void)grows;
 }
 
 void fl_sock_finish(int fd)

@@ -14,6 +14,7 @@
 enum {
     PIPELINED_PER_TURN = 32,
     LINGER_MS = 2000,
+    REST_MS = 1000, /* a request may be on its way when the process begins to drain */
     DISCARDS_PER_TURN = 16,
     DISCARD_BYTES = 8192,
 };
@@ -295,7 +296,7 @@ void fl_client_rest(struct fl_client *c)
     bool rests = c->io.fd >= 0 && c->served && c->exchange == NULL && c->in == NULL &&
                  !c->lingering && !c->readable && !c->processing;
     if (rests && c->worker->draining) {
-        fl_client_close(c, false);
+        fl_timer_set(c->worker->reactor, &c->timer, fl_worker_now_ms(c->worker) + REST_MS);
     }
 }
 

@@ -49,8 +49,8 @@ void fl_client_finished(struct fl_client *c, enum fl_client_end end);
 /* Reads on after a pause for want of a buffer. */
 void fl_client_resume(struct fl_client *c);
 void fl_client_close(struct fl_client *c, bool reset);
-/* Closes it if it rests between two requests while the process drains. One that has not asked yet
- * stays: its client would take the end for a failure. */
+/* The process drains: if it rests between two requests it is closed in a second, unless the next
+ * one comes. One that has not asked yet stays: its client would take the end for a failure. */
 void fl_client_rest(struct fl_client *c);
 /* Remote address without port, for the log. */
 void fl_client_print_from(const struct fl_client *c, struct fl_fmt *f);

@@ -354,6 +354,7 @@ static void test_drain(void **state)
     fl_engine_drain(b->engine);
     bed_run_for(b, 100);
     assert_false(fl_engine_drained(b->engine, bed_now_ms(b)));
+    bed_run_for(b, 1000);
     assert_true(idle->closed_ms > 0);
     user_ask(b, d[2]); /* still served */
     bed_run(b);

@@ -201,6 +201,14 @@ unsigned weather_run(uint64_t seed, unsigned users)
         if (weather_chance(&w, 10)) {
             weather_event(&w);
         }
+        if (i > users / 2 && weather_chance(&w, 1)) {
+            fl_engine_drain(w.bed->engine); /* and yet all goes on */
+        }
+    }
+    if (w.kind != WEATHER_CALM && weather_chance(&w, 10)) {
+        unsigned cut = w.bed->deal_count;
+        bed_cut(w.bed);
+        return cut;
     }
     bed_run(w.bed);
     check_expectations(&w);

@@ -64,7 +64,7 @@ class Mishaps:
 
 @pytest.mark.parametrize("kind", CLIENTS, ids=name)
 def test_while_peers_die(kind, store, sidecar, client, bodies):
-    front = sidecar(config(store, fail_timeout="2s", probe={"type": "s3", "interval": "1s", "timeout": "1s"}))
+    front = sidecar(config(store, fail_timeout="1s", probe={"type": "s3", "interval": "1s", "timeout": "1s"}))
     one = client(kind, front, store)
     course = Course(one, bodies, f"mishap-{kind.name}/")
     course.fault = Mishaps(store, front)

@@ -21,6 +21,12 @@ class Scripted:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection):
+        try:
+            self._converse(connection)
+        except OSError:
+            pass  # the sidecar left
+
+    def _converse(self, connection):
         buffer = b""
         with connection:
             while True:

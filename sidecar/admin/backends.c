@@ -17,14 +17,14 @@ static const char *source_name(enum fl_verdict_source s)
     return "none";
 }
 
-static void put_verdict(const struct fl_control *c, struct fl_json *j, const struct fl_verdict *v)
+static void put_verdict(struct fl_json *j, const struct fl_verdict *v)
 {
     fl_json_text(j, "status", fl_verdict_status_name(v->status));
     fl_json_text(j, "code", v->cause.code);
     fl_json_text(j, "cause", v->cause.text);
     fl_json_text(j, "note", v->note);
     fl_json_text(j, "step", v->step);
-    fl_json_time(j, "probed_at", fl_view_unix_ms(c, v->at_ms));
+    fl_json_time(j, "probed_at", v->at_unix_ms);
     fl_json_int(j, "duration_ms", v->duration_ms);
     fl_json_text(j, "source", source_name(v->source));
 }
@@ -38,6 +38,7 @@ static void refresh(const struct fl_control *c, const struct fl_snap_backend *b,
         fl_prober_look(c->prober, b->conf->name, b->peers[i].peer->address, &w) &&
         w.own->at_ms > v->at_ms) {
         v->at_ms = w.own->at_ms;
+        v->at_unix_ms = w.own->at_unix_ms;
         v->duration_ms = w.own->duration_ms;
     }
 }
@@ -92,7 +93,7 @@ static void put_peer(const struct fl_control *c, struct fl_json *j, const struct
     fl_json_open(j, "verdict", '{');
     struct fl_verdict v = p->verdict;
     refresh(c, b, i, &v);
-    put_verdict(c, j, &v);
+    put_verdict(j, &v);
     put_other_view(c, j, b, i, 1);
     fl_json_close(j, '}');
     struct fl_watch_view w;
@@ -152,8 +153,8 @@ static void put_backend(const struct fl_control *c, struct fl_json *j,
     fl_json_text(j, "protocol", b->conf->protocol == FL_PROTOCOL_S3 ? "s3" : "http");
     fl_json_text(j, "owner", b->conf->owner == FL_OWNER_CONTROLLER ? "controller" : "file");
     fl_json_open(j, "verdict", '{');
-    put_verdict(c, j, &v);
-    fl_json_time(j, "since", fl_view_unix_ms(c, fl_control_since_ms(c, b->conf->name)));
+    put_verdict(j, &v);
+    fl_json_time(j, "since", fl_control_since_unix_ms(c, b->conf->name));
     fl_json_text(j, "peers_down", b->peers_down);
     put_other_view(c, j, b, 0, b->peer_count);
     fl_json_close(j, '}');
@@ -260,6 +261,16 @@ void fl_backends_probe(struct fl_mhd_call *call, void *arg)
 
 /* ---- drain ---- */
 
+static struct fl_peer *peer_of(const struct fl_snap_backend *b, struct fl_span address)
+{
+    for (uint32_t i = 0; i < b->peer_count; i++) {
+        if (fl_span_is(address, b->peers[i].peer->address)) {
+            return b->peers[i].peer;
+        }
+    }
+    return NULL;
+}
+
 static void set_drained(struct fl_mhd_call *call, struct fl_control *c, bool drained)
 {
     const struct fl_snap_backend *b = fl_control_find(c, fl_mhd_segment(call, 0).ptr);
@@ -267,23 +278,21 @@ static void set_drained(struct fl_mhd_call *call, struct fl_control *c, bool dra
         unknown_backend(call);
         return;
     }
-    for (uint32_t i = 0; i < b->peer_count; i++) {
-        struct fl_peer *p = b->peers[i].peer;
-        if (!fl_span_is(fl_mhd_segment(call, 1), p->address)) {
-            continue;
-        }
-        /* the switch is the control thread's: data threads only read it */
-        bool was = atomic_exchange_explicit(&p->drained, drained, memory_order_relaxed);
-        if (was != drained) {
-            fl_events_add(c->events, fl_control_wall_ms(c),
-                          drained ? "peer_drained" : "peer_undrained", b->conf->name, p->address,
-                          "by the admin API");
-        }
-        struct one one = {c, b};
-        fl_mhd_reply_written(call, 200, "application/json", write_one, &one);
+    struct fl_peer *p = peer_of(b, fl_mhd_segment(call, 1));
+    if (p == NULL) {
+        fl_mhd_problem(call, 404, "not_found", "no peer of this address");
         return;
     }
-    fl_mhd_problem(call, 404, "not_found", "no peer of this address");
+    /* the switch is the control thread's: data threads only read it */
+    bool was = atomic_exchange_explicit(&p->drained, drained, memory_order_relaxed);
+    if (was != drained) {
+        fl_events_add(c->events, fl_control_wall_ms(c), drained ? "peer_drained" : "peer_undrained",
+                      b->conf->name, p->address, "by the admin API");
+        c->health_version++;
+        fl_control_rebuild(c); /* data threads look for idle connections when they adopt it */
+    }
+    struct one one = {c, fl_control_find(c, fl_mhd_segment(call, 0).ptr)};
+    fl_mhd_reply_written(call, 200, "application/json", write_one, &one);
 }
 
 void fl_backends_drain(struct fl_mhd_call *call, void *arg)

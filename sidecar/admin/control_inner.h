@@ -19,7 +19,7 @@
 struct fl_backend_memory {
     struct fl_list node;
     enum fl_verdict_status status;
-    int64_t since_ms;      /* when status became what it is; 0: never looked at */
+    int64_t since_unix_ms; /* when status became what it is; 0: unknown from the start */
     int64_t down_since_ms; /* when it stopped being healthy; 0: it is, or was never probed */
     bool seen;
     char name[];
@@ -111,8 +111,8 @@ bool fl_control_by_controller(const struct fl_control *c,
 /* control_notice.c: what people are told about a change. */
 void fl_control_notice_snapshot(struct fl_control *c, const struct fl_snapshot *old,
                                 const struct fl_snapshot *fresh);
-/* When the backend's verdict became what it is, monotonic; 0: unknown from the start. */
-int64_t fl_control_since_ms(const struct fl_control *c, const char *backend);
+/* When the backend's verdict became what it is; 0: unknown from the start. */
+int64_t fl_control_since_unix_ms(const struct fl_control *c, const char *backend);
 void fl_control_notice_health(struct fl_control *c); /* quarantines and readmissions */
 void fl_control_notice_answered(struct fl_control *c, const struct fl_probed *p); /* p->failed */
 

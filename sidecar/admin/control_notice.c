@@ -84,7 +84,7 @@ static bool notice_backend(struct fl_control *c, const struct fl_snap_backend *b
         return false;
     }
     m->status = v.status;
-    m->since_ms = fl_control_now_ms(c);
+    m->since_unix_ms = fl_control_wall_ms(c);
     bool bad = v.status != FL_VERDICT_HEALTHY && v.status != FL_VERDICT_UNKNOWN;
     if (bad) {
         tell_unhealthy(c, b, &v);
@@ -96,12 +96,12 @@ static bool notice_backend(struct fl_control *c, const struct fl_snap_backend *b
     return true;
 }
 
-int64_t fl_control_since_ms(const struct fl_control *c, const char *backend)
+int64_t fl_control_since_unix_ms(const struct fl_control *c, const char *backend)
 {
     fl_list_each (it, &c->backends) {
         const struct fl_backend_memory *m = fl_container_of(it, struct fl_backend_memory, node);
         if (strcmp(m->name, backend) == 0) {
-            return m->since_ms;
+            return m->since_unix_ms;
         }
     }
     return 0;

@@ -286,6 +286,7 @@ def test_drain_and_undrain(sidecar, origins):
     a, b = origins(2)
     s = sidecar(http(a, b))
     assert {s.get("/x").origin for _ in range(8)} == {"a", "b"}
+    assert a.stats()["open"] > 0, "idle connections are kept"
     a.rules("path=/long size=200000 rate=200000")
     downloads = []
     while not downloads or a.stats()["requests"] == 0:
@@ -296,7 +297,7 @@ def test_drain_and_undrain(sidecar, origins):
     a.forget()
     assert {s.get("/x").origin for _ in range(12)} == {"b"} and a.requests == 0
     assert all(w.response().status == 200 for w in downloads), "what runs goes on to its end"
-    wait_until("idle connections to be closed", lambda: a.stats()["open"] == 0)
+    wait_until("idle connections to be closed", lambda: a.stats()["open"] == 0, 2)
     assert post(s, peer_path(a.address, "drain")).status == 200, "twice is once"
     explained = s.admin("/_/api/admin/explain?target=/x/k")
     assert {p["address"]: p["eligible"] for p in explained["peers"]} == {a.address: False, b.address: True}
@@ -391,6 +392,9 @@ def test_health_version_moves_with_the_state_and_only_then(sidecar, origin):
     s = sidecar(probed(a))
     judged(s, "pool")
     version = lambda: s.admin("/_/api/admin/backends")["health_version"]
+    before = version()
+    post(s, peer_path(a.address, "drain")), post(s, peer_path(a.address, "undrain"))
+    assert version() == before + 2
     before = version()
     for _ in range(3):
         post(s, probe_path())

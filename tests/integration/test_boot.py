@@ -175,14 +175,14 @@ def test_a_route_to_an_unknown_backend_is_the_same_fault_at_boot_and_on_an_apply
     assert ended(s) == 2
     fault = next(line for line in s.err.lines if ": error: " in line)
     assert all(w in fault for w in words), fault
-    good = sidecar(config(one=o))
+    good = sidecar(config("warn", one=o))
     problem = json.loads(put(good, {**bad, "listen": good.config["listen"]}).body)
     assert problem["findings"] == [fault.replace(s.config_file, "PUT config", 1)]
 
 
 def test_two_backends_of_one_name_are_the_same_fault_at_boot_and_on_an_apply(sidecar, origin):
     o = origin("a")
-    good = sidecar(config(one=o))
+    good = sidecar(config("warn", one=o))
     text = (f"listen: {{data: ['127.0.0.1:{good.data_port}'], admin: '127.0.0.1:{good.admin_port}', "
             f"status: '127.0.0.1:{good.status_port}'}}\n"
             f"backends:\n  one: {{protocol: http, peers: [{{address: '{o.address}'}}]}}\n"
@@ -206,7 +206,7 @@ def test_overrides_that_are_zero_or_no_value_are_refused(sidecar, origin, name, 
 
 
 def test_overrides_count(sidecar, origin):
-    s = sidecar(config(one=origin("a")), env={"FAIRLEAD_PROBE_INTERVAL": "1s", "FAIRLEAD_SLOW_REQUEST": "9s",
+    s = sidecar(config("warn", one=origin("a")), env={"FAIRLEAD_PROBE_INTERVAL": "1s", "FAIRLEAD_SLOW_REQUEST": "9s",
                                               "FAIRLEAD_BOOT_PROBE": "warn"})
     text = s.ask("GET", "/_/api/admin/config").text
     for line in ("interval: 1s", "slow_request: 9s", "boot_probe: warn"):

@@ -18,6 +18,7 @@ struct serving {
     unsigned hundred_for;    /* a late 100 belongs to the request that was this one's */
     bool reading_body, busy; /* busy: a request is under way */
     bool request_done, answer_begun, answer_done, closes;
+    bool ending; /* the end of the connection is on its way */
 };
 
 /* ---- the answer ---- */
@@ -153,6 +154,7 @@ static void answer_ends(struct serving *s, bool whole)
     if (s->visit != NULL) {
         s->visit->answered = whole;
     }
+    s->ending = cut;
     if (s->plan->fault == PLAN_RST_ANSWER) {
         sim_reset_when_sent(s->conn);
     } else if (s->plan->fault == PLAN_FIN_ANSWER || (s->closes && whole)) {
@@ -407,6 +409,9 @@ static bool read_body(struct serving *s)
 
 static void look(struct serving *s)
 {
+    if (s->ending) {
+        return;
+    }
     if (!s->busy) {
         if (!read_head(s)) {
             return;

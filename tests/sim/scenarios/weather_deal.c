@@ -88,6 +88,7 @@ static void some_plan(struct weather *w, const struct deal *d, struct plan *p)
     }
     if (w->kind == WEATHER_STORM && p->body != PLAN_UNTIL_CLOSE && weather_chance(w, 3)) {
         p->surplus = weather_size(w, 3000);
+        p->piece_bytes = 0; /* all at once: behind a whole answer the next request may come */
     }
     if (weather_chance(w, w->fault_pct)) {
         some_fault(w, d, p);

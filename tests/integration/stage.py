@@ -149,9 +149,7 @@ class Stage:
     def pump(self, timeout=0.0):
         """One look at everything; True when something happened."""
         ends = [e for e in self.upstreams + self.clients if not e.closed and e.ended is None]
-        readable = [e for e in ends if not e.paused]
-        writable = [e for e in ends if e.out]
-        r, w, _ = select.select([self.listener] + readable, writable, [], timeout)
+        r, w = self._ready(ends, timeout)
         for e in w:
             e.flush()
         for e in r:
@@ -160,6 +158,21 @@ class Stage:
             elif not e.closed:
                 e.read()
         return bool(r or w)
+
+    def _ready(self, ends, timeout):
+        """Who can be read and who written. poll, not select: descriptors may be above 1023."""
+        poll, by_fd = select.poll(), {self.listener.fileno(): self.listener}
+        poll.register(self.listener, select.POLLIN)
+        for e in ends:
+            events = (0 if e.paused else select.POLLIN) | (select.POLLOUT if e.out else 0)
+            if events:
+                by_fd[e.fileno()] = e
+                poll.register(e, events)
+        found = poll.poll(timeout * 1000)
+        gone = select.POLLHUP | select.POLLERR
+        read = [by_fd[fd] for fd, got in found if got & (select.POLLIN | gone)]
+        write = [by_fd[fd] for fd, got in found if got & select.POLLOUT]
+        return [e for e in read if e is self.listener or not e.paused], write
 
     def _accept(self):
         while True:

@@ -353,21 +353,17 @@ static enum fl_replay_read read_length(struct fl_exchange *x)
     return got;
 }
 
-/* Bytes behind the end of a chunked body belong to the next request. */
-static bool keep_next(struct fl_exchange *x, const char *rest, size_t n)
+/* Bytes behind the end of a chunked body belong to the next request: the client gets the buffer. */
+static void hand_over(struct fl_exchange *x, size_t used, size_t len)
 {
-    struct fl_client *c = x->client;
-    if (n == 0) {
-        return true;
+    struct fl_replay *r = &x->body;
+    if (used < len) {
+        FL_MUST(x->client->in == NULL);
+        r->raw->start = (uint32_t)used;
+        x->client->in = r->raw;
+        r->raw = NULL;
     }
-    FL_MUST(c->in == NULL);
-    c->in = fl_buffer_take(&x->worker->buffers, FL_BUFFER_16K, FL_BUFFER_FOR_ANSWER);
-    if (c->in == NULL) {
-        return false;
-    }
-    memcpy(c->in->bytes, rest, n);
-    c->in->end = (uint32_t)n;
-    return true;
+    fl_buffer_give(&x->worker->buffers, &r->raw);
 }
 
 /* How many bytes to read behind those that wait in raw. */
@@ -426,9 +422,8 @@ static enum fl_replay_read read_chunked(struct fl_exchange *x)
     }
     size_t rest = len - (size_t)used;
     if (r->complete) {
-        bool ok = keep_next(x, raw->bytes + used, rest);
-        fl_buffer_give(&x->worker->buffers, &r->raw);
-        return ok ? got : FL_REPLAY_BAD;
+        hand_over(x, (size_t)used, len);
+        return got;
     }
     memmove(raw->bytes, raw->bytes + used, rest);
     raw->end = (uint32_t)rest;

@@ -17,7 +17,8 @@ def test_a_restart_within_the_hold(kind, fresh_store, sidecar, client, bodies):
     store = fresh_store(kind, peers=1)
     front = sidecar(config(store, route={**ROUTE, "replay_after_send": "reset"}, **HOLD))
     clients = [client(Boto, front, store), client(Js, front, store)]
-    storm = Storm(clients, bodies, f"hold-{kind}/", ops=("put", "get", "head", "list"), sizes=(300, 2000))  # answers that leave a peer whole or not at all
+    # objects so small that an answer leaves the store whole or not at all
+    storm = Storm(clients, bodies, f"hold-{kind}/", ops=("put", "get", "head", "list"), sizes=(300, 2000))
     with storm:
         storm.run_for(1)
         store.kill(0)

@@ -1,4 +1,5 @@
-/* late_clock - LD_PRELOAD: the wall clock runs LATE_CLOCK_S seconds late; clocks that measure are as they were. */
+/* late_clock - LD_PRELOAD: the wall clock runs LATE_CLOCK_S seconds late; clocks that measure are
+ * as they were. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/syscall.h>

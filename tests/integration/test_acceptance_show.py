@@ -1,7 +1,6 @@
 """The acceptance table of the diagnosis guide, rows J (readiness), K (slow requests, histogram), M (stale, removed, open,
 cost); times are scaled down. Row L is the panel's, row N needs real stores."""
 import json
-import statistics
 import time
 
 from bed.config import backend
@@ -198,18 +197,18 @@ def test_M3_never_probed_flows(sidecar, origin):
 
 
 def test_M4_cost_of_the_gate(sidecar, origin):
-    """The row says 1 % of the throughput; the counts of system calls (test_counting.py) are exact, this is a sanity
-    check that a machine with other work on it can keep."""
+    """The row says 1 % of the throughput. Here it is CPU time, which a busy machine blurs less; the counts of system
+    calls (test_counting.py) are exact."""
     o = origin("a", ledger=False)
     probed, plain = sidecar(b1(o)), sidecar(unprobed(o))
     judged(probed)
 
-    def rate(s):
-        caller, start = Caller(s.data), time.monotonic()
-        for i in range(400):
+    def cost(s):
+        caller, before = Caller(s.data), s.cpu_seconds()
+        for i in range(1500):
             assert caller.call("GET", "/releases/k").status == 200
-        return 400 / (time.monotonic() - start)
+        return s.cpu_seconds() - before
 
-    rate(probed), rate(plain)
-    pairs = [(rate(probed), rate(plain)) for _ in range(3)]
-    assert statistics.median(a / b for a, b in pairs) > 0.75, pairs
+    cost(probed), cost(plain)
+    pairs = [(cost(probed), cost(plain)) for _ in range(4)]
+    assert min(a for a, _ in pairs) < min(b for _, b in pairs) * 1.25, pairs

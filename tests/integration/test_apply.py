@@ -340,6 +340,7 @@ def test_what_was_put_is_in_memory_only(sidecar, origins):
 
 def test_a_file_that_is_gone_changes_nothing(sidecar, origin):
     s = sidecar(http(origin("a")))
+    judged(s, "pool")
     before = running(s)
     os.rename(s.config_file, s.config_file + ".gone")
     s.signal(signal.SIGHUP)

@@ -5,7 +5,7 @@ import pytest
 
 from bed.config import s3
 from bed.sidecar import chain
-from ground import keys, sigv4
+from ground import keys
 from ground.clients import Boto, Js
 from ground.front import ROUTE, config
 from ground.scripted import Scripted

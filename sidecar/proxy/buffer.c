@@ -56,7 +56,7 @@ static uint64_t used(const struct fl_buffers *b)
 
 /* In sixteenths of the limit. */
 static const unsigned share[] = {
-    [FL_BUFFER_FOR_LONG_HEAD] = 8,
+    [FL_BUFFER_FOR_LONG_HEAD] = 6,
     [FL_BUFFER_FOR_HEAD] = 10,
     [FL_BUFFER_FOR_BODY] = 12,
     [FL_BUFFER_FOR_ANSWER] = 16,

@@ -315,30 +315,8 @@ static struct fl_buffer *take_buffer(struct fl_exchange *x, bool large)
     return b != NULL ? b : fl_buffer_take(pool, FL_BUFFER_4K, FL_BUFFER_FOR_ANSWER);
 }
 
-/* Makes room behind a cut trailer line: it moves to the front, or to a larger buffer. */
-static bool move_tail(struct fl_exchange *x)
-{
-    struct fl_relay *r = &x->relay;
-    struct fl_attempt *a = &x->attempt;
-    struct fl_buffers *pool = &x->worker->buffers;
-    if (r->tail_len == 0) {
-        return true;
-    }
-    if (r->tail_len < a->in->cap || a->in->size == FL_BUFFER_64K) {
-        memmove(a->in->bytes, a->in->bytes + r->tail_off, r->tail_len);
-        return true;
-    }
-    struct fl_buffer *larger = fl_buffer_take(pool, FL_BUFFER_64K, FL_BUFFER_FOR_ANSWER);
-    if (larger == NULL) {
-        return false;
-    }
-    memcpy(larger->bytes, a->in->bytes + r->tail_off, r->tail_len);
-    fl_buffer_give(pool, &a->in);
-    a->in = larger;
-    return true;
-}
-
-/* A buffer to read on into. False: none now. */
+/* A buffer to read on into, with a cut trailer line at its front (any size holds one,
+ * body_frame.h). False: none now. */
 static bool ready_buffer(struct fl_exchange *x)
 {
     struct fl_relay *r = &x->relay;
@@ -350,8 +328,11 @@ static bool ready_buffer(struct fl_exchange *x)
     if (a->in == NULL) {
         a->in = take_buffer(x, large);
     }
-    if (a->in == NULL || !move_tail(x)) {
+    if (a->in == NULL) {
         return false;
+    }
+    if (r->tail_len > 0) {
+        memmove(a->in->bytes, a->in->bytes + r->tail_off, r->tail_len);
     }
     a->in->start = 0;
     a->in->end = r->tail_len;

@@ -382,11 +382,13 @@ static void rest_raw(struct fl_exchange *x)
     }
 }
 
-/* Room to read into; so that what is read can also be decoded. */
+/* Room to read into (any size holds a cut trailer line), and so that what is read can be decoded.
+ */
 static bool ready_raw(struct fl_exchange *x)
 {
     if (x->body.raw == NULL) {
-        x->body.raw = take(x, FL_BUFFER_16K, fl_buffer_bytes(FL_BUFFER_4K));
+        enum fl_buffer_size size = fl_buffers_fit(&x->worker->buffers, FL_BUFFER_16K);
+        x->body.raw = take(x, size, fl_buffer_bytes(FL_BUFFER_4K));
     }
     return x->body.raw != NULL;
 }
@@ -398,10 +400,6 @@ static enum fl_replay_read read_chunked(struct fl_exchange *x)
         return FL_REPLAY_PAUSED;
     }
     struct fl_buffer *raw = r->raw;
-    if (fl_buffer_room(raw) == 0) {
-        r->frame.error = FL_HTTP_ERR_TRAILER_LARGE; /* one line of it fills the buffer */
-        return FL_REPLAY_BAD;
-    }
     size_t asked = chunked_step(x, raw);
     if (tail(x, raw->end + asked + FRAMING_ROOM, WINDOW) == NULL) {
         rest_raw(x);

@@ -25,8 +25,8 @@ enum fl_window_state {
 
 struct fl_window {            /* zeroed: FRESH */
     int64_t waiting_since_ms; /* 0: nothing waits */
+    int32_t lead_bytes; /* what was taken, beyond what a slow reader would have; < 0: it is slow */
     uint8_t state;
-    int8_t score; /* < 0: who takes it is slow */
 };
 
 /* Of what was read from fd, `asked` bytes were to go on, and `left` did not. */
@@ -36,7 +36,7 @@ void fl_window_done(struct fl_worker *w, struct fl_window *win);
 /* Little at a time is enough for whoever takes it. */
 static inline bool fl_window_is_slow(const struct fl_window *win)
 {
-    return win->state == FL_WINDOW_NARROW && win->score < 0;
+    return win->state == FL_WINDOW_NARROW && win->lead_bytes < 0;
 }
 
 #endif

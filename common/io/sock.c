@@ -261,13 +261,6 @@ void fl_sock_close(int fd)
     (void)close(fd);
 }
 
-void fl_sock_push(int fd)
-{
-    int on = 1; /* setting it again sends what is held back (tcp(7)); fails harmlessly on a unix
-                   socket */
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-}
-
 bool fl_sock_hold_window(int fd, int bytes)
 {
     int none = 0;

@@ -47,7 +47,6 @@ struct fl_relay {
     bool upstream_reusable;
     bool chunked_out;     /* we frame it chunked for the client */
     bool close_delimited; /* the end of the connection ends the body (HTTP/1.0 client) */
-    bool corked;          /* the last send said that more follows at once */
     bool complete;        /* whole body read from the upstream */
     bool eof;             /* upstream finished sending */
     struct fl_gather out; /* being sent to the client */

@@ -426,9 +426,6 @@ enum fl_x_state fl_judge_relayed(struct fl_exchange *x, enum fl_outcome o)
     settle(x, o, r->status);
     want_probe(x, o);
     fl_attempt_end(x, false);
-    if (r->corked) { /* the reset would throw away what was held back */
-        fl_sock_push(x->client->io.fd);
-    }
     if (!x->released) { /* the client left before the answer began */
         x->status = 499;
     }

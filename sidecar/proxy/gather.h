@@ -31,8 +31,7 @@ static inline bool fl_gather_room(const struct fl_gather *g, unsigned slices)
 void fl_gather_add(struct fl_gather *g, const void *bytes, size_t n);
 /* n bytes from the front are gone. */
 void fl_gather_advance(struct fl_gather *g, size_t n);
-/* One send; more: bytes of the same message follow at once, so a last short segment may wait for
- * them. Bytes taken (> 0), or -errno; after a short one (left > 0) the socket is full. */
-ssize_t fl_gather_send(struct fl_gather *g, int fd, bool more);
+/* One send. Bytes taken (> 0), or -errno; after a short one (left > 0) the socket is full. */
+ssize_t fl_gather_send(struct fl_gather *g, int fd);
 
 #endif

@@ -272,8 +272,7 @@ bool fl_relay_flush(struct fl_exchange *x)
         return false;
     }
     size_t asked = r->out.left;
-    bool more = x->state == FL_X_RELAY && !r->complete && !r->broken && x->attempt.up->readable;
-    ssize_t n = fl_gather_send(&r->out, c->io.fd, more);
+    ssize_t n = fl_gather_send(&r->out, c->io.fd);
     if (n == -EAGAIN) {
         c->writable = false;
         return false;
@@ -285,7 +284,6 @@ bool fl_relay_flush(struct fl_exchange *x)
     if ((size_t)n < asked) {
         c->writable = false;
     }
-    r->corked = more;
     r->sent_bytes += (uint64_t)n;
     r->client_progress_ms = fl_worker_now_ms(x->worker);
     return r->out.left == 0;
@@ -348,10 +346,6 @@ static void rest(struct fl_exchange *x)
     fl_buffer_give(&x->worker->buffers, &x->relay.extra);
     if (x->relay.tail_len == 0) {
         fl_buffer_give(&x->worker->buffers, &x->attempt.in);
-    }
-    if (x->relay.corked) {
-        x->relay.corked = false;
-        fl_sock_push(x->client->io.fd);
     }
 }
 

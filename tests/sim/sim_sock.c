@@ -346,11 +346,6 @@ ssize_t fl_sock_sendv(int fd, const struct iovec *iov, int count, bool more)
     return sent > 0 || asked == 0 ? (ssize_t)sent : failed(SIM_CALL_SEND, -EAGAIN);
 }
 
-void fl_sock_push(int fd)
-{
-    (void)fd; /* nothing is ever held back here */
-}
-
 bool fl_sock_hold_window(int fd, int bytes)
 {
     (void)fd; /* windows here are the script's */

@@ -240,7 +240,7 @@ uint32_t fl_engine_clients(const struct fl_engine *e)
 {
     uint32_t n = 0;
     for (unsigned i = 0; i < e->threads; i++) {
-        n += atomic_load_explicit(&e->workers[i].client_count, memory_order_relaxed);
+        n += fl_worker_clients(&e->workers[i]);
     }
     return n;
 }

@@ -23,6 +23,7 @@ struct fl_engine {
     struct fl_snapshot *old;    /* published before, not yet reclaimed (next_old); control thread */
     struct fl_listener listeners[FL_LISTENERS_MAX];
     unsigned listener_count;
+    int64_t accept_warned_ms; /* one line a second for all of them */
     pthread_t thread[FL_THREADS_MAX];
     struct fl_worker *workers; /* [threads] */
 };
@@ -32,7 +33,7 @@ struct fl_engine {
 FL_MUST_USE int fl_engine_prepare(struct fl_engine *e, struct fl_snapshot *first);
 /* A data thread wants a peer probed at once; it has set probe_wanted on the peer. */
 void fl_engine_want_probe(struct fl_engine *e);
-/* Client connections over all threads. */
+/* Client connections over all threads, those on their way to one included. */
 uint32_t fl_engine_clients(const struct fl_engine *e);
 
 #endif

@@ -26,27 +26,25 @@ static struct fl_worker *fewest(struct fl_engine *e)
 {
     struct fl_worker *best = &e->workers[0];
     for (unsigned i = 1; i < e->threads; i++) {
-        uint32_t here = atomic_load_explicit(&e->workers[i].client_count, memory_order_relaxed);
-        uint32_t waiting = atomic_load_explicit(&e->workers[i].handoff_tail, memory_order_relaxed) -
-                           atomic_load_explicit(&e->workers[i].handoff_head, memory_order_relaxed);
-        if (here + waiting < atomic_load_explicit(&best->client_count, memory_order_relaxed)) {
+        if (fl_worker_clients(&e->workers[i]) < fl_worker_clients(best)) {
             best = &e->workers[i];
         }
     }
     return best;
 }
 
-static void hand_over(struct fl_worker *to, int fd, const struct fl_addr *from)
+/* False: its thread has not turned for 256 connections. */
+static bool hand_over(struct fl_worker *to, int fd, const struct fl_addr *from)
 {
     uint32_t tail = atomic_load_explicit(&to->handoff_tail, memory_order_relaxed);
     if (tail - atomic_load_explicit(&to->handoff_head, memory_order_acquire) == FL_HANDOFF) {
-        fl_sock_close(fd); /* its thread has not turned for 256 connections */
-        return;
+        return false;
     }
     to->handoff_fd[tail % FL_HANDOFF] = fd;
     to->handoff_from[tail % FL_HANDOFF] = *from;
     atomic_store_explicit(&to->handoff_tail, tail + 1, memory_order_release);
     fl_reactor_wake(to->reactor);
+    return true;
 }
 
 void fl_listener_take_over(struct fl_worker *w)
@@ -66,10 +64,10 @@ static void pause_accepting(struct fl_listener *l, const char *why, int err)
     fl_reactor_pause(w->reactor, &l->io, true);
     fl_timer_set(w->reactor, &l->resume, now_ms + PAUSE_MS);
     fl_tally_add(err != 0 ? &w->descriptor_limit_hits : &w->client_limit_hits, 1);
-    if (now_ms - l->warned_ms < WARN_EVERY_MS) {
+    if (now_ms - l->engine->accept_warned_ms < WARN_EVERY_MS) {
         return;
     }
-    l->warned_ms = now_ms;
+    l->engine->accept_warned_ms = now_ms;
     struct fl_log_line line;
     fl_log_begin(&w->log, &line, FL_LOG_WARN, "accept paused");
     fl_log_text(&line, "reason", why);
@@ -88,6 +86,7 @@ static void on_connection(struct fl_io *io, unsigned events)
     (void)events;
     struct fl_listener *l = fl_container_of(io, struct fl_listener, io);
     struct fl_engine *e = l->engine;
+    unsigned failed = 0;
     for (unsigned i = 0; i < ACCEPTS_PER_TURN; i++) {
         if (fl_engine_clients(e) >= e->max_connections) {
             pause_accepting(
@@ -104,14 +103,16 @@ static void on_connection(struct fl_io *io, unsigned events)
             return;
         }
         if (fd < 0) {
-            continue; /* that connection ended before it was accepted */
+            failed++; /* that connection ended before it was accepted */
+            continue;
         }
         struct fl_worker *to = fewest(e);
-        if (to == &e->workers[0]) {
-            fl_client_open(to, fd, &from);
-        } else {
-            hand_over(to, fd, &from);
+        if (to == &e->workers[0] || !hand_over(to, fd, &from)) {
+            fl_client_open(&e->workers[0], fd, &from);
         }
+    }
+    if (failed == ACCEPTS_PER_TURN) { /* not a few that left, then: something forbids it */
+        pause_accepting(l, "accept fails", 0);
     }
 }
 

@@ -18,7 +18,6 @@ struct fl_listener {
     struct fl_engine *engine;
     struct fl_addr at;      /* as bound */
     struct fl_timer resume; /* after a pause */
-    int64_t warned_ms;
 };
 
 /* Opens the socket; -errno. Accepting begins with fl_listener_start in the first data thread. */

@@ -73,6 +73,13 @@ static inline int64_t fl_worker_now_ms(const struct fl_worker *w)
 {
     return fl_reactor_now_ms(w->reactor);
 }
+/* Its connections, those on their way to it included; any thread. */
+static inline uint32_t fl_worker_clients(const struct fl_worker *w)
+{
+    return atomic_load_explicit(&w->client_count, memory_order_relaxed) +
+           atomic_load_explicit(&w->handoff_tail, memory_order_relaxed) -
+           atomic_load_explicit(&w->handoff_head, memory_order_relaxed);
+}
 /* Relaxed add on a counter that only this thread writes. */
 static inline void fl_worker_count(_Atomic uint32_t *c, int32_t by)
 {

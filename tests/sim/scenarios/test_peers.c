@@ -81,15 +81,22 @@ static void test_blackhole(void **state)
     bed_end(b);
 }
 
-/* Descriptors of our own run out: nobody's fault, and not tried elsewhere. */
+/* Descriptors, ports or memory of our own run out: nobody's fault, and not tried elsewhere. */
 static void test_no_descriptors(void **state)
 {
     (void)state;
+    static const int ours[] = {EMFILE, ENFILE, EADDRNOTAVAIL, ENOBUFS, ENOMEM};
     struct bed *b = pair(4, KIT_S3("", KIT_TWO, ""));
-    sim_fault(b->world, SIM_CALL_CONNECT, EMFILE, 0, 1);
-    struct deal *d = kit_get(b);
-    kit_do(b, d);
-    kit_answered(d, 503, "local_resource");
+    struct deal *d = NULL;
+    for (unsigned i = 0; i < FL_COUNTOF(ours); i++) {
+        sim_fault(b->world, SIM_CALL_CONNECT, ours[i], 0, 3);
+        for (unsigned k = 0; k < 3; k++) {
+            d = i == 2 ? kit_put(b, 50000) : kit_get(b);
+            kit_do(b, d);
+            kit_answered(d, 503, "local_resource");
+            assert_int_equal(d->log_attempts, 1);
+        }
+    }
     sim_fault(b->world, SIM_CALL_ADD, ENOMEM, 1, 1);
     d = kit_get(b);
     kit_do(b, d);

@@ -22,7 +22,7 @@ enum {
     EXPECT_MS = 1000, /* the backend's silence after which we send the 100 ourselves */
 };
 
-static struct fl_attempt_record *record_of(struct fl_exchange *x)
+struct fl_attempt_record *fl_attempt_record(struct fl_exchange *x)
 {
     unsigned last = x->attempts - 1;
     return &x->records[last < FL_ATTEMPTS_LOGGED ? last : FL_ATTEMPTS_LOGGED - 1];
@@ -33,7 +33,7 @@ enum fl_attempt_step fl_attempt_fail(struct fl_exchange *x, enum fl_outcome o, i
     struct fl_attempt *a = &x->attempt;
     a->outcome = o;
     a->os_errno = os_errno;
-    struct fl_attempt_record *rec = record_of(x);
+    struct fl_attempt_record *rec = fl_attempt_record(x);
     rec->status = fl_outcome_row(o)->upstream_status;
     rec->response_us = fl_reactor_now_us(x->worker->reactor) - a->began_us;
     return FL_ATTEMPT_FAILED;
@@ -62,7 +62,7 @@ static uint64_t proof_of(const struct fl_exchange *x, const struct fl_pick *pick
 static void begin_record(struct fl_exchange *x, struct fl_peer *peer)
 {
     x->attempts++;
-    *record_of(x) = (struct fl_attempt_record){
+    *fl_attempt_record(x) = (struct fl_attempt_record){
         .peer = peer, .connect_us = -1, .header_us = -1, .response_us = -1};
 }
 
@@ -100,7 +100,7 @@ enum fl_attempt_step fl_attempt_begin(struct fl_exchange *x, const struct fl_pic
             return connect_failed(x, -rc);
         }
     } else {
-        record_of(x)->connect_us = 0;
+        fl_attempt_record(x)->connect_us = 0;
         a->connected_us = a->began_us;
         a->sent_progress_ms = a->began_ms;
     }
@@ -175,7 +175,7 @@ static enum fl_attempt_step connecting(struct fl_exchange *x)
     }
     a->connected_us = fl_reactor_now_us(x->worker->reactor);
     a->sent_progress_ms = fl_worker_now_ms(x->worker);
-    record_of(x)->connect_us = a->connected_us - a->began_us;
+    fl_attempt_record(x)->connect_us = a->connected_us - a->began_us;
     a->phase = FL_ATTEMPT_EXCHANGING;
     return FL_ATTEMPT_GOT_HEAD;
 }
@@ -331,8 +331,8 @@ static enum fl_attempt_step parse(struct fl_exchange *x)
         }
         if (x->worker->response->status >= 200) {
             a->header_us = fl_reactor_now_us(x->worker->reactor);
-            record_of(x)->header_us = a->header_us - a->began_us;
-            record_of(x)->status = x->worker->response->status;
+            fl_attempt_record(x)->header_us = a->header_us - a->began_us;
+            fl_attempt_record(x)->status = x->worker->response->status;
             a->phase = FL_ATTEMPT_HEADED;
             a->head_length = (size_t)end;
             return FL_ATTEMPT_GOT_HEAD;

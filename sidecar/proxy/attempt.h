@@ -13,6 +13,7 @@
 #include "sidecar/proxy/gather.h"
 
 struct fl_exchange;
+struct fl_attempt_record;
 struct fl_upstream;
 struct fl_buffer;
 
@@ -58,6 +59,8 @@ enum fl_attempt_step fl_attempt_begin(struct fl_exchange *x, const struct fl_pic
 enum fl_attempt_step fl_attempt_run(struct fl_exchange *x);
 /* connect_timeout has passed: FL_ATTEMPT_FAILED, by what it was waiting for. */
 enum fl_attempt_step fl_attempt_connect_timeout(struct fl_exchange *x);
+/* What the access log says of the attempt under way, or of the last one. */
+struct fl_attempt_record *fl_attempt_record(struct fl_exchange *x);
 /* Ends with this outcome (a timeout, a client abort): FL_ATTEMPT_FAILED. */
 enum fl_attempt_step fl_attempt_fail(struct fl_exchange *x, enum fl_outcome o, int os_errno);
 /* Reads the body from the client and sends it, as far as both go; also while the response already

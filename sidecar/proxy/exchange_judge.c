@@ -12,12 +12,6 @@
 #include "sidecar/proxy/upstream.h"
 #include "sidecar/proxy/worker.h"
 
-static struct fl_attempt_record *record_of(struct fl_exchange *x)
-{
-    unsigned last = x->attempts - 1;
-    return &x->records[last < FL_ATTEMPTS_LOGGED ? last : FL_ATTEMPTS_LOGGED - 1];
-}
-
 void fl_judge_ask(struct fl_exchange *x, struct fl_ask *ret)
 {
     *ret = (struct fl_ask){.now_ms = fl_worker_now_ms(x->worker),
@@ -357,7 +351,8 @@ static enum fl_x_state headed(struct fl_exchange *x)
     if (o == FL_OUTCOME_HTTP_STATUS &&
         (fl_condition_of_status(status) & x->policy->conf->next_upstream) != 0 &&
         wants_retry(x, o, status, &next)) {
-        record_of(x)->response_us = fl_reactor_now_us(x->worker->reactor) - x->attempt.began_us;
+        fl_attempt_record(x)->response_us =
+            fl_reactor_now_us(x->worker->reactor) - x->attempt.began_us;
         x->ended = o;
         settle(x, o, status);
         fl_attempt_end(x, false); /* the rest of a discarded answer is not worth reading */
@@ -408,8 +403,8 @@ enum fl_x_state fl_judge_relayed(struct fl_exchange *x, enum fl_outcome o)
 {
     struct fl_attempt *a = &x->attempt;
     struct fl_relay *r = &x->relay;
-    record_of(x)->status = r->status;
-    record_of(x)->response_us = fl_reactor_now_us(x->worker->reactor) - a->began_us;
+    fl_attempt_record(x)->status = r->status;
+    fl_attempt_record(x)->response_us = fl_reactor_now_us(x->worker->reactor) - a->began_us;
     if (o == FL_OUTCOME_OK) {
         settle(x, x->verdict_of_head, r->status);
         fl_attempt_end(x, r->upstream_reusable && a->fully_sent && !a->send_broken);

@@ -191,8 +191,6 @@ def test_br49_apply_with_put_config(sidecar, origins):
     config = {**s.config, **http(b)}
     kind = {"Content-Type": "application/yaml"}
     response = s.ask("PUT", "/_/api/admin/config", yaml.safe_dump(config).encode(), kind)
-    if response.status == 501:
-        pytest.xfail("the sidecar says itself that PUT config is not implemented")
     assert response.status == 200, repr(response)
     wait_until("the new peer", lambda: s.get("/x").origin == "b", 2)
     bad = s.ask("PUT", "/_/api/admin/config", b"backends: {pool: {protocol: htp}}\n", kind)

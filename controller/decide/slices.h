@@ -1,0 +1,74 @@
+/* slices - membership from EndpointSlices (behaviour.md section 8, kubernetes.md section 2): a
+ * store of the slices of the cluster, and the members of a service as the union over all of its
+ * slices.
+ *
+ * - A slice belongs to the service that its label names. A slice that goes is not a service that
+ *   goes: the union is made anew.
+ * - An endpoint is keyed by (family, ip, port); the port is found by name in each slice, since two
+ *   slices of a service may have different numbers for one name.
+ * - The same address twice: of the same target, the slice with the newer trigger time counts (a
+ *   move between slices); of different targets, the endpoint that is better (ready, then serving
+ *   and terminating): an address that was reused.
+ * - One target (uid) is one peer: its address of the service's other family is the peer's
+ *   fallback_address, not capacity. The primary family is the one that has more ready endpoints,
+ *   IPv4 on a draw.
+ * - A relist (begin … end) takes effect at its end, as a whole.
+ * - Members that all go at once, while the service is there, are held for FL_SLICES_HOLD_MS: a move
+ *   that was half seen never empties a pool. What is held is shown as held.
+ *
+ * Pure; times in ms of one clock are arguments. One thread. */
+#ifndef FL_CONTROLLER_DECIDE_SLICES_H
+#define FL_CONTROLLER_DECIDE_SLICES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "controller/decide/kube_objects.h"
+#include "controller/decide/members.h"
+#include "controller/decide/membership.h"
+
+#define FL_SLICES_HOLD_MS 2000
+
+struct fl_slices;
+
+FL_MUST_USE struct fl_slices *fl_slices_new(uint64_t seed); /* NULL: no memory */
+struct fl_slices *fl_slices_free(struct fl_slices *s);      /* accepts NULL, returns NULL */
+
+/* All texts are copied. put: added or changed. 0 or -ENOMEM (the old slice stays). */
+FL_MUST_USE int fl_slices_put(struct fl_slices *s, const struct fl_kube_slice *slice,
+                              int64_t now_ms);
+void fl_slices_remove(struct fl_slices *s, const char *namespace, const char *name, int64_t now_ms);
+/* Between them put only. What was not put by the end is gone. begin again starts anew. */
+void fl_slices_begin(struct fl_slices *s);
+void fl_slices_end(struct fl_slices *s, int64_t now_ms);
+/* Services by their own watch, so that a service's end empties its pool at once, and for
+ * ExternalName: its members are that one name (a peer written as a DNS name). put of a service with
+ * another external name replaces it. */
+FL_MUST_USE int fl_slices_put_service(struct fl_slices *s, const struct fl_kube_service *service);
+void fl_slices_remove_service(struct fl_slices *s, const char *namespace, const char *name,
+                              int64_t now_ms);
+void fl_slices_begin_services(struct fl_slices *s);
+void fl_slices_end_services(struct fl_slices *s, int64_t now_ms);
+
+/* The members as of the last change or run; NO_SERVICE when neither a slice nor a Service of that
+ * name is known; NO_PORT when no slice has the port's name (ref->port may also be a number). A peer
+ * counts address, tier, zone and fallback_address as given. */
+FL_MUST_USE enum fl_members_found fl_slices_members(const struct fl_slices *s,
+                                                    const struct fl_service_ref *ref,
+                                                    struct fl_arena *arena, struct fl_members *ret);
+struct fl_membership fl_membership_of_slices(const struct fl_slices *s);
+
+/* Ends what was held long enough. True: members have changed by it. */
+bool fl_slices_run(struct fl_slices *s, int64_t now_ms);
+int64_t fl_slices_next_ms(const struct fl_slices *s); /* when to run; INT64_MAX: never */
+
+/* For the services page: walks the services that have slices or a Service object. *at starts at 0;
+ * false at the end. Texts live until the next change. */
+struct fl_slices_service {
+    const char *namespace, *name;
+    uint32_t slices, endpoints, ready;
+    bool held; /* members are held from before */
+};
+bool fl_slices_next(const struct fl_slices *s, size_t *at, struct fl_slices_service *ret);
+
+#endif

@@ -76,14 +76,20 @@ static bool parse_scaled(const struct fl_directive *d, struct fl_span s, int64_t
     return true;
 }
 
+bool fl_field_is_off(struct fl_span s, bool quoted)
+{
+    return fl_span_is(s, "off") || (!quoted && fl_span_is(s, "false"));
+}
+
 static bool parse_word(const struct fl_directive *d, struct fl_span s, bool quoted, int64_t *ret)
 {
     if (d->type != FL_TYPE_ENUM) {
         *ret = fl_span_is(s, "true");
         return !quoted && (*ret || fl_span_is(s, "false"));
     }
+    bool off = fl_field_is_off(s, quoted);
     for (*ret = 0; d->words[*ret]; ++*ret) {
-        if (fl_span_is(s, d->words[*ret])) {
+        if (fl_span_is(s, d->words[*ret]) || (off && strcmp(d->words[*ret], "off") == 0)) {
             return true;
         }
     }
@@ -96,7 +102,7 @@ enum fl_parsed fl_field_parse(const struct fl_directive *d, struct fl_span s, bo
     if (d->type == FL_TYPE_BOOL || d->type == FL_TYPE_BACKUP || d->type == FL_TYPE_ENUM) {
         return parse_word(d, s, quoted, ret) ? FL_PARSED : FL_NOT_OF_TYPE;
     }
-    if ((d->flags & FL_D_OFF && fl_span_is(s, "off")) ||
+    if ((d->flags & FL_D_OFF && fl_field_is_off(s, quoted)) ||
         (d->type == FL_TYPE_THREADS && fl_span_is(s, "auto"))) {
         *ret = 0;
         return FL_PARSED;

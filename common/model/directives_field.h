@@ -37,6 +37,8 @@ int64_t fl_field_load(const struct fl_directive *d, const void *base);
 void fl_field_store(const struct fl_directive *d, void *base, int64_t v);
 enum fl_parsed fl_field_parse(const struct fl_directive *d, struct fl_span s, bool quoted,
                               int64_t *ret);
+/* `off`, also as YAML 1.1 writes it back: as a bare `false`. */
+bool fl_field_is_off(struct fl_span s, bool quoted);
 /* One word of a condition list to its FL_ON_* bit; 0: unknown. */
 uint32_t fl_field_condition(struct fl_span word);
 

@@ -202,7 +202,7 @@ bool fl_directives_override(struct fl_config *c, const char *env_name, const cha
         return true;
     }
     struct fl_directive d = *fl_scope_find(overrides[i].scope, overrides[i].name);
-    struct fl_node n = {.kind = FL_NODE_SCALAR, .text = fl_span_of(value)};
+    struct fl_node n = {.kind = FL_NODE_SCALAR, .quoted = true, .text = fl_span_of(value)};
     d.flags &= ~(unsigned)(FL_D_OFF | FL_D_ZERO); /* an override never switches a limit off */
     void *base = d.scope == FL_SCOPE_ROOT    ? (void *)c
                  : d.scope == FL_SCOPE_PROBE ? (void *)&backend

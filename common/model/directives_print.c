@@ -119,7 +119,7 @@ static void print_conditions(struct fl_fmt *out, uint32_t mask, bool json)
 {
     const char *quote = json ? "\"" : "", *comma = json ? "," : ", ";
     if (mask == 0) {
-        fl_fmt_printf(out, "%soff%s", quote, quote);
+        fl_fmt_text(out, "\"off\"");
         return;
     }
     fl_fmt_char(out, '[');
@@ -132,9 +132,16 @@ static void print_conditions(struct fl_fmt *out, uint32_t mask, bool json)
     fl_fmt_char(out, ']');
 }
 
+/* Other readers of YAML take a bare `off` for a boolean, and would write `false`: it is quoted. */
+static bool is_off(const struct fl_directive *d, int64_t v)
+{
+    return d->type == FL_TYPE_ENUM ? strcmp(d->words[v], "off") == 0
+                                   : v == 0 && (d->flags & FL_D_OFF) != 0;
+}
+
 static void print_number(const struct fl_directive *d, int64_t v, struct fl_fmt *out)
 {
-    if (v == 0 && (d->flags & FL_D_OFF)) {
+    if (d->type != FL_TYPE_ENUM && is_off(d, v)) {
         fl_fmt_text(out, "off");
     } else if (v == 0 && d->type == FL_TYPE_THREADS) {
         fl_fmt_text(out, "auto");
@@ -183,10 +190,11 @@ void fl_value_print(const struct fl_directive *d, const void *base, struct fl_fm
             fl_value_print_text(out, fl_span_of(text), json);
         }
     } else {
-        bool bare = !json || d->type == FL_TYPE_UINT || d->type == FL_TYPE_BOOL ||
-                    d->type == FL_TYPE_BACKUP;
+        int64_t v = fl_field_load(d, base);
+        bool bare = d->type == FL_TYPE_UINT || d->type == FL_TYPE_BOOL ||
+                    d->type == FL_TYPE_BACKUP || (!json && !is_off(d, v));
         fl_fmt_text(out, bare ? "" : "\"");
-        print_number(d, fl_field_load(d, base), out);
+        print_number(d, v, out);
         fl_fmt_text(out, bare ? "" : "\"");
     }
 }

@@ -26,18 +26,31 @@ static void indent(struct shower *s)
     }
 }
 
-/* Names that need no quotes as a YAML key; everything is a plain text to our reader, so words like
- * `off` do not matter. */
+/* What other readers of YAML take for something else than a text. */
+static bool is_taken_word(struct fl_span s)
+{
+    static const char *const words[] = {"y",    "n",    "yes",   "no",  "on",
+                                        "true", "null", "false", "off", NULL};
+    for (size_t i = 0; words[i] != NULL; i++) {
+        if (fl_span_ieq(s, fl_span_of(words[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Names that need no quotes as a YAML key. Everything is a plain text to our reader; to others a
+ * name that begins with a digit may be a number. */
 static bool is_bare(struct fl_span s)
 {
     for (size_t i = 0; i < s.len; i++) {
         char l = fl_ascii_lower(s.ptr[i]);
-        bool alnum = (l >= 'a' && l <= 'z') || (l >= '0' && l <= '9');
-        if (!alnum && (i == 0 || (l != '_' && l != '-' && l != '.'))) {
+        bool letter = l >= 'a' && l <= 'z', digit = l >= '0' && l <= '9';
+        if (!letter && (i == 0 || (!digit && l != '_' && l != '-' && l != '.'))) {
             return false;
         }
     }
-    return s.len > 0;
+    return s.len > 0 && !is_taken_word(s);
 }
 
 static void begin_key(struct shower *s, struct fl_span name)

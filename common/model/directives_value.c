@@ -248,7 +248,7 @@ static bool set_conditions(struct fl_reading *r, const struct fl_place *at,
                            const struct fl_directive *d, const struct fl_node *n, void *base)
 {
     uint32_t mask = 0;
-    bool off = n->kind == FL_NODE_SCALAR && fl_span_is(n->text, "off");
+    bool off = n->kind == FL_NODE_SCALAR && fl_field_is_off(n->text, n->quoted);
     if (n->kind == FL_NODE_SCALAR && !off) {
         return not_of_type(r, at, d, n);
     }

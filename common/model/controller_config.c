@@ -44,20 +44,25 @@ bool fl_controller_config_read(const struct fl_node *root, struct fl_controller_
     return f->errors == before;
 }
 
-void fl_controller_config_finish(struct fl_controller_config *c)
+void fl_controller_config_default_probe(const struct fl_controller_config *c,
+                                        struct fl_backend_conf *b)
 {
     uint64_t interval = UINT64_C(1) << fl_directive_bit(fl_scope_find(FL_SCOPE_PROBE, "interval"));
     uint64_t timeout = UINT64_C(1) << fl_directive_bit(fl_scope_find(FL_SCOPE_PROBE, "timeout"));
     uint64_t probe = UINT64_C(1) << fl_directive_bit(fl_scope_find(FL_SCOPE_BACKEND, "probe"));
+    b->probe.interval_ms =
+        b->probe.set & interval ? b->probe.interval_ms : c->probe_defaults.interval_ms;
+    b->probe.timeout_ms =
+        b->probe.set & timeout ? b->probe.timeout_ms : c->probe_defaults.timeout_ms;
+    b->probe.set |= interval | timeout;
+    b->set |= probe;
+}
+
+void fl_controller_config_finish(struct fl_controller_config *c)
+{
     fl_directives_finish(c->cluster);
     for (uint32_t i = 0; i < c->cluster->backend_count; i++) {
-        struct fl_backend_conf *b = &c->cluster->backends[i];
-        b->probe.interval_ms =
-            b->probe.set & interval ? b->probe.interval_ms : c->probe_defaults.interval_ms;
-        b->probe.timeout_ms =
-            b->probe.set & timeout ? b->probe.timeout_ms : c->probe_defaults.timeout_ms;
-        b->probe.set |= interval | timeout;
-        b->set |= probe;
+        fl_controller_config_default_probe(c, &c->cluster->backends[i]);
     }
 }
 

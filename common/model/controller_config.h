@@ -62,6 +62,9 @@ struct fl_controller_config *fl_controller_config_free(struct fl_controller_conf
 bool fl_controller_config_read(const struct fl_node *root, struct fl_controller_config *c,
                                struct fl_findings *f);
 void fl_controller_config_finish(struct fl_controller_config *c);
+/* That, for one finished backend. */
+void fl_controller_config_default_probe(const struct fl_controller_config *c,
+                                        struct fl_backend_conf *b);
 bool fl_controller_config_check(struct fl_controller_config *c,
                                 struct fl_findings *f); /* false when any error; sets hash */
 void fl_controller_config_show(const struct fl_controller_config *c, struct fl_fmt *out);

@@ -31,12 +31,13 @@ bool fl_directives_read_backend_as(enum fl_origin origin, const struct fl_node *
 {
     struct fl_reading r = {NULL, &c->arena, f, origin, FL_IN_SIDECAR};
     struct fl_place top = fl_place_key(NULL, "backends"), here = fl_place_key(&top, name);
+    const struct fl_place *at = origin == FL_ORIGIN_ANNOTATION ? NULL : &here;
     const char *bad = fl_scope_backend_fault(fl_span_of(name));
     if (bad) {
-        fl_reading_fault(&r, &here, map->key_line, "%s", bad);
+        fl_reading_fault(&r, at, map->key_line, "%s", bad);
         return false;
     }
-    return take_name(c, f, name, &name) && fl_scope_read_backend(&r, &here, map, name, ret);
+    return take_name(c, f, name, &name) && fl_scope_read_backend(&r, at, map, name, ret);
 }
 
 bool fl_directives_read_route_as(enum fl_origin origin, const struct fl_node *map,
@@ -45,12 +46,31 @@ bool fl_directives_read_route_as(enum fl_origin origin, const struct fl_node *ma
 {
     struct fl_reading r = {NULL, &c->arena, f, origin, FL_IN_SIDECAR};
     struct fl_place top = fl_place_key(NULL, "routes"), here = fl_place_key(&top, bucket);
+    const struct fl_place *at = origin == FL_ORIGIN_ANNOTATION ? NULL : &here;
     const char *bad = fl_scope_bucket_fault(fl_span_of(bucket));
     if (bad) {
-        fl_reading_fault(&r, &here, map->key_line, "%s", bad);
+        fl_reading_fault(&r, at, map->key_line, "%s", bad);
         return false;
     }
-    return take_name(c, f, bucket, &bucket) && fl_scope_read_route(&r, &here, map, bucket, ret);
+    return take_name(c, f, bucket, &bucket) && fl_scope_read_route(&r, at, map, bucket, ret);
+}
+
+bool fl_directives_read_key(const struct fl_node *value, const char *name, struct fl_config *c,
+                            struct fl_findings *f)
+{
+    struct fl_reading r = {NULL, &c->arena, f, FL_ORIGIN_ANNOTATION, FL_IN_SIDECAR};
+    const struct fl_directive *d = fl_scope_find(FL_SCOPE_ROOT, name);
+    unsigned before = f->errors;
+    FL_MUST(d && (fl_value_is_plain(d->type) || d->type == FL_TYPE_MAP));
+    if (d->flags & FL_D_PRIVATE) {
+        fl_reading_fault(&r, NULL, 0, "%s", FL_NOT_IN_ANNOTATIONS);
+    } else if (d->type == FL_TYPE_MAP) {
+        fl_scope_read(&r, NULL, d->child, value, c);
+    } else {
+        fl_value_set(&r, NULL, d, value, c);
+    }
+    c->set |= UINT64_C(1) << fl_directive_bit(d);
+    return f->errors == before;
 }
 
 bool fl_directives_read_backend(const struct fl_node *map, const char *name, struct fl_config *c,

@@ -27,13 +27,17 @@ bool fl_directives_read_route(const struct fl_node *map, const char *bucket, str
                               struct fl_route_conf *ret, struct fl_findings *f);
 bool fl_directives_read_peer(const struct fl_node *map, struct fl_config *c,
                              struct fl_peer_conf *ret, struct fl_findings *f);
-/* The same for another origin. */
+/* The same for another origin. A pod annotation holds one mapping and nothing around it: places in
+ * findings count from there ("probe.interval"). */
 bool fl_directives_read_backend_as(enum fl_origin origin, const struct fl_node *map,
                                    const char *name, struct fl_config *c,
                                    struct fl_backend_conf *ret, struct fl_findings *f);
 bool fl_directives_read_route_as(enum fl_origin origin, const struct fl_node *map,
                                  const char *bucket, struct fl_config *c, struct fl_route_conf *ret,
                                  struct fl_findings *f);
+/* One key of the top level, which an annotation carries alone; no backends or routes. */
+bool fl_directives_read_key(const struct fl_node *value, const char *name, struct fl_config *c,
+                            struct fl_findings *f);
 /* Applies profiles A, B, C and the defaults that depend on the protocol, and inherits route ->
  * path, backend -> peer. Idempotent; call after all backends and routes are known. */
 void fl_directives_finish(struct fl_config *c);

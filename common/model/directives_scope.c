@@ -67,17 +67,53 @@ static const struct fl_directive *home_of(const struct fl_reading *r, enum fl_sc
     return best;
 }
 
-static void offer_rows(struct fl_nearest *near, enum fl_scope s)
+/* What may be written in a document of this origin. */
+static void offer_rows(struct fl_nearest *near, enum fl_origin origin, enum fl_scope s)
 {
     unsigned count;
+    unsigned closed =
+        FL_D_PUSH | (origin == FL_ORIGIN_ANNOTATION ? (unsigned)FL_D_PRIVATE : FL_D_ANNOTATION);
     const struct fl_directive *d = fl_scope_rows(s, &count);
     for (unsigned i = 0; i < count; i++) {
-        if (!(d[i].flags & (FL_D_PUSH | FL_D_ANNOTATION))) {
+        if (!(d[i].flags & closed)) {
             fl_nearest_offer(near, d[i].name);
         }
     }
     if (fl_scope_row(s)->mixin != FL_SCOPE_NONE) {
-        offer_rows(near, fl_scope_row(s)->mixin);
+        offer_rows(near, origin, fl_scope_row(s)->mixin);
+    }
+}
+
+/* Where a key of another scope is written by annotations: "backends.NAME.probe" is in "probe" of
+ * backend.fairlead.dev/NAME. */
+static void print_annotation_home(const struct fl_directive *home, struct fl_fmt *out)
+{
+    static const struct {
+        const char *where, *annotation;
+    } homes[] = {{"backends.NAME", "backend.fairlead.dev/NAME"},
+                 {"routes.BUCKET", "route.fairlead.dev/BUCKET"}};
+    struct fl_span where = fl_span_of(fl_scope_row(home->scope)->where);
+    if (home->flags & FL_D_PRIVATE) {
+        fl_fmt_printf(out, "; %s", FL_NOT_IN_ANNOTATIONS);
+        return;
+    }
+    if (home->type == FL_TYPE_BACKENDS || home->type == FL_TYPE_ROUTES) {
+        fl_fmt_text(out, "; it belongs in fairlead.dev/routes");
+    } else if (home->scope == FL_SCOPE_ROOT) {
+        fl_fmt_text(out, "; it is an annotation of its own, fairlead.dev/");
+        for (const char *c = home->name; *c; c++) {
+            fl_fmt_char(out, *c == '_' ? '-' : *c);
+        }
+    }
+    for (size_t i = 0; i < FL_COUNTOF(homes); i++) {
+        struct fl_span top = fl_span_of(homes[i].where);
+        if (fl_span_starts(where, top)) {
+            struct fl_span rest = fl_span_from(where, top.len + 1);
+            fl_fmt_text(out, rest.len ? "; it belongs in \"" : "; it belongs in ");
+            fl_fmt_span(out, rest);
+            fl_fmt_text(out, rest.len ? "\" of " : "");
+            fl_fmt_text(out, homes[i].annotation);
+        }
     }
 }
 
@@ -87,6 +123,7 @@ static void unknown_key(struct fl_reading *r, const struct fl_place *at, enum fl
     char place[FL_PLACE_MAX], shown[FL_SHOWN_MAX], hint[160];
     struct fl_fmt p = fl_fmt_of(place, sizeof(place)), h = fl_fmt_of(hint, sizeof(hint));
     struct fl_nearest near = fl_nearest_to(n->key);
+    bool annotated = r->origin == FL_ORIGIN_ANNOTATION;
     /* A younger controller may know more keys than this sidecar: its push must still get through.
      */
     enum fl_severity severity =
@@ -94,18 +131,23 @@ static void unknown_key(struct fl_reading *r, const struct fl_place *at, enum fl
     const struct fl_directive *home = home_of(r, s, n->key);
     const char *where = home ? fl_scope_row(home->scope)->where : "";
     fl_place_print(at, &p);
-    offer_rows(&near, s);
+    offer_rows(&near, r->origin, s);
     if (home && !fl_span_is(n->key, home->name)) {
         fl_fmt_printf(&h, "; nginx's directive is \"%s\" %s%s here", home->name,
                       where[0] ? "in " : "at the top level", where);
     } else if (near.best && (near.distance <= 1 || !home)) {
         fl_fmt_printf(&h, "; did you mean \"%s\"?", near.best);
+    } else if (home && annotated) {
+        print_annotation_home(home, &h);
     } else if (home) {
         fl_fmt_printf(&h, "; it belongs %s%s", where[0] ? "in " : "at the top level", where);
     }
-    fl_findings_add(r->f, severity, n->key_line, "unknown key %s %s%s%s%s",
-                    fl_value_shown(n->key, shown), p.len ? "in " : "at the top level", place, hint,
-                    severity == FL_SEVERITY_WARNING ? " (ignored)" : "");
+    fl_findings_add(r->f, severity, n->key_line, "unknown key %s%s%s%s%s",
+                    fl_value_shown(n->key, shown),
+                    p.len       ? " in "
+                    : annotated ? ""
+                                : " at the top level",
+                    place, hint, severity == FL_SEVERITY_WARNING ? " (ignored)" : "");
 }
 
 /* May this row stand in a document of this origin? */
@@ -123,7 +165,7 @@ static bool is_welcome(struct fl_reading *r, const struct fl_place *here,
         return false;
     }
     if (d->flags & FL_D_PRIVATE && r->origin == FL_ORIGIN_ANNOTATION) {
-        fl_reading_fault(r, here, n->key_line, "is not allowed in a pod annotation");
+        fl_reading_fault(r, here, n->key_line, "%s", FL_NOT_IN_ANNOTATIONS);
         return false;
     }
     return true;
@@ -235,7 +277,7 @@ void fl_scope_read(struct fl_reading *r, const struct fl_place *at, enum fl_scop
     unsigned keys = 0;
     if (map->kind != FL_NODE_MAP) {
         fl_reading_fault(r, at, map->line, "%sis not a mapping of keys%s",
-                         at ? "" : "the document ",
+                         at || r->origin == FL_ORIGIN_ANNOTATION ? "" : "the document ",
                          map->kind == FL_NODE_NULL ? "; it has no value" : "");
         return;
     }

@@ -7,6 +7,9 @@
 
 #include "common/model/directives_value.h"
 
+/* The end of every finding about a key that an annotation's author is not trusted with. */
+#define FL_NOT_IN_ANNOTATIONS "is not allowed in a pod annotation"
+
 /* The defaults of every row that has one, scopes inside and mixin included. */
 void fl_scope_default(struct fl_arena *arena, enum fl_scope s, bool http, void *base);
 /* Reads what is right into base (already defaulted) and marks it as given; faults become findings.

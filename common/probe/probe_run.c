@@ -226,6 +226,20 @@ bool fl_probe_run_start(struct fl_probe_run *p, const struct fl_probe_target *t)
     return true;
 }
 
+void fl_probe_run_swap(struct fl_probe_run **a, struct fl_probe_run **b)
+{
+    struct fl_probe_run *was_a = *a, *was_b = *b;
+    fl_probe_done_fn *done = was_a->done;
+    void *arg = was_a->arg;
+    FL_MUST(!was_a->busy && !was_b->busy);
+    was_a->done = was_b->done;
+    was_a->arg = was_b->arg;
+    was_b->done = done;
+    was_b->arg = arg;
+    *a = was_b;
+    *b = was_a;
+}
+
 bool fl_probe_run_busy(const struct fl_probe_run *p)
 {
     return p->busy;

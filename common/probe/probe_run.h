@@ -39,6 +39,9 @@ struct fl_probe_run *fl_probe_run_free(struct fl_probe_run *p);
  * start. */
 bool fl_probe_run_start(struct fl_probe_run *p, const struct fl_probe_target *t);
 void fl_probe_run_cancel(struct fl_probe_run *p); /* the kept connection goes too */
+/* The two change places with all they know and hold: what was *a now serves b's done, and is *b.
+ * Neither is busy. */
+void fl_probe_run_swap(struct fl_probe_run **a, struct fl_probe_run **b);
 bool fl_probe_run_busy(const struct fl_probe_run *p);
 bool fl_probe_run_keyed(const struct fl_probe_run *p); /* the last one was signed */
 

@@ -213,8 +213,16 @@ static void commit(struct fl_apply *a, struct judged *j)
     fl_config_free(c->file);
     c->file = a->order.fresh;
     a->order.fresh = NULL;
-    if (c->engine != NULL) {
-        fl_control_rebuild(c); /* before the answer: applied is published */
+    if (c->engine == NULL) {
+        return;
+    }
+    if (a->gate != NULL) { /* whoever has just been asked is not asked again */
+        fl_apply_gate_teach(a->gate, true);
+    }
+    fl_control_rebuild(c); /* before the answer: applied is published */
+    if (a->gate != NULL) {
+        fl_apply_gate_teach(a->gate, false);
+        fl_prober_tell_learnt(c->prober);
     }
 }
 

@@ -194,3 +194,9 @@ void fl_apply_gate_verdict(const struct fl_apply_gate *g, uint32_t i, struct fl_
     }
     free(peers);
 }
+
+void fl_apply_gate_teach(const struct fl_apply_gate *g, bool on)
+{
+    fl_names_learn(g->control->names, on ? g->names : NULL);
+    fl_prober_learn(g->control->prober, on ? g->prober : NULL);
+}

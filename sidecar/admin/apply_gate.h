@@ -26,5 +26,8 @@ struct fl_apply_gate *fl_apply_gate_free(struct fl_apply_gate *g);
 const struct fl_backend_conf *fl_apply_gate_backend(const struct fl_apply_gate *g, uint32_t i);
 /* Once done: the derived verdict of the i-th. */
 void fl_apply_gate_verdict(const struct fl_apply_gate *g, uint32_t i, struct fl_derived *ret);
+/* Once done: names and prober of the control state take over what was learnt, with the next
+ * rebuild; until false is said, which must be before the gate is freed. */
+void fl_apply_gate_teach(const struct fl_apply_gate *g, bool on);
 
 #endif

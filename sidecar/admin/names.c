@@ -26,7 +26,8 @@ struct fl_names {
     struct fl_reactor *reactor;
     struct fl_resolver *resolver; /* made with the first name: most sidecars have none */
     struct fl_list all;
-    struct fl_list gone; /* forgotten, but their answer is still to come */
+    struct fl_list gone;          /* forgotten, but their answer is still to come */
+    const struct fl_names *elder; /* whose addresses are taken over now; NULL: nobody's */
     void (*changed)(void *arg);
     void *arg;
 };
@@ -170,8 +171,19 @@ static struct name *add(struct fl_names *n, struct fl_span host, uint16_t port)
     memcpy(one->host, host.ptr, host.len);
     fl_timer_init(&one->again, on_again);
     fl_list_append(&n->all, &one->node);
-    ask(one);
+    const struct name *from = n->elder != NULL ? find(n->elder, host, port) : NULL;
+    if (from != NULL && from->count > 0 && take_answer(one, 0, from->addrs, from->count) &&
+        one->count > 0) {
+        plan_next(one);
+    } else {
+        ask(one);
+    }
     return one;
+}
+
+void fl_names_learn(struct fl_names *n, const struct fl_names *other)
+{
+    n->elder = other;
 }
 
 void fl_names_begin(struct fl_names *n)

@@ -35,6 +35,9 @@ void fl_names_begin(struct fl_names *n);
 bool fl_names_want(struct fl_names *n, struct fl_span host, uint16_t port,
                    struct fl_name_answer *ret);
 void fl_names_end(struct fl_names *n);
+/* Until other is NULL: a name that is new here and has addresses in `other` has them here at once,
+ * and is asked again when it is due. */
+void fl_names_learn(struct fl_names *n, const struct fl_names *other);
 bool fl_names_look(const struct fl_names *n, struct fl_span host, uint16_t port,
                    struct fl_name_answer *ret);         /* asks nothing */
 unsigned fl_names_unanswered(const struct fl_names *n); /* names without any answer yet */

@@ -20,12 +20,15 @@ struct watch {
     int64_t opened_ms; /* when an answer last opened its quarantine; 0: never */
     int64_t wanted_ms; /* of the last probe that a failing request has, or will have; 0: none */
     bool probes, by_controller, answered_once, asked;
+    bool answered; /* the last probe was, by the peer */
+    bool learnt;   /* own comes from another prober, and `probed` does not know yet */
 };
 
 struct fl_prober {
     struct fl_prober_conf conf;
     struct fl_rng rng;
     struct fl_probe_watches watches;
+    struct fl_prober *elder; /* whose verdicts are taken over now; NULL: nobody's */
     bool quiet;
 };
 
@@ -140,6 +143,8 @@ static void on_done(void *arg, const struct fl_verdict *v, bool answered)
 {
     struct watch *w = fl_container_of(arg, struct watch, peer);
     w->answered_once = true;
+    w->answered = answered;
+    w->learnt = false;
     fl_probe_watch_count(&w->peer, v->status);
     bool changed = false;
     if (v->status != FL_VERDICT_UNKNOWN) { /* our own exhaustion says nothing of the peer */
@@ -178,7 +183,50 @@ static void start_afresh(struct watch *w)
     w->own = (struct fl_verdict){.status = FL_VERDICT_UNKNOWN};
     w->pushed_until_ms = 0;
     w->peer.unhealthy = 0;
-    w->answered_once = false;
+    w->answered_once = w->learnt = false;
+}
+
+void fl_prober_learn(struct fl_prober *p, struct fl_prober *other)
+{
+    p->elder = other;
+}
+
+static bool learn(struct watch *w)
+{
+    const struct fl_prober *elder = w->prober->elder;
+    struct watch *from = elder != NULL ? find(elder, w->peer.backend, w->peer.address) : NULL;
+    if (from == NULL || from->own.status == FL_VERDICT_UNKNOWN || from->peer.target == NULL ||
+        from->peer.terms != w->peer.terms ||
+        from->peer.target->fingerprint != w->peer.target->fingerprint ||
+        !fl_probe_target_same(from->peer.target, w->peer.target)) {
+        return false;
+    }
+    fl_probe_run_swap(&w->peer.run, &from->peer.run);
+    w->own = from->own;
+    w->answered = from->answered;
+    w->answered_once = w->learnt = true;
+    fl_probe_watch_count(&w->peer, w->own.status);
+    plan_after_result(w);
+    return true;
+}
+
+static void ask_or_learn(struct watch *w)
+{
+    if (!learn(w)) {
+        begin_probe(w);
+    }
+}
+
+void fl_prober_tell_learnt(struct fl_prober *p)
+{
+    fl_list_each (it, &p->watches.list) {
+        struct watch *w = of(it);
+        if (w->learnt) {
+            w->learnt = false;
+            w->asked = true;
+            tell(w, false, w->answered);
+        }
+    }
 }
 
 /* NULL where there is no TLS, or its files are not to be had: the probe then says so. */
@@ -228,7 +276,7 @@ int fl_prober_keep(struct fl_prober *p, const struct fl_config *c, const struct 
     } else if (is_new && p->quiet) {
         plan_after_result(w);
     } else if (fresh != 0 || renewed || !did_probe) {
-        begin_probe(w);
+        ask_or_learn(w);
     } else if (replan && !fl_probe_watch_busy(&w->peer)) {
         fl_timer_off(&w->peer.next);
         plan_after_result(w);

@@ -63,6 +63,12 @@ FL_MUST_USE int fl_prober_keep(struct fl_prober *p, const struct fl_config *c,
                                const struct fl_backend_conf *b, const struct fl_peer_conf *peer,
                                bool by_controller);
 void fl_prober_end(struct fl_prober *p);
+/* Until other is NULL: a peer that would be asked at once, and that `other` (of the same shelf) has
+ * judged under the very same definition, takes over that verdict and the connection that it came
+ * by. It counts as a probe of ours. */
+void fl_prober_learn(struct fl_prober *p, struct fl_prober *other);
+/* What was taken over so is told to `probed`, as if people had asked for it. Not from `probed`. */
+void fl_prober_tell_learnt(struct fl_prober *p);
 /* Of the definition that is probed. */
 static inline uint64_t fl_prober_fingerprint(const struct fl_backend_conf *b, const char *address)
 {

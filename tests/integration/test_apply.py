@@ -209,6 +209,68 @@ def test_only_what_changed_is_probed(sidecar, origins, dead):
     assert s.backend("gone")["verdict"]["status"] == "unreachable"
 
 
+@pytest.mark.parametrize("kind", ["http", "s3", "tcp", "name"])
+def test_what_an_accepted_apply_asked_is_not_asked_again(sidecar, origins, keys, kind):
+    """The gate's verdict and its connection are taken over: one probe, one connection, and no moment without them."""
+    a, b = origins(2)
+    make = s3 if kind == "s3" else http
+    probe = {"interval": "1h", **(keys() if kind == "s3" else {"type": "tcp"} if kind == "tcp" else {})}
+    s = sidecar(make(a, probe=probe))
+    name = "minio" if kind == "s3" else "pool"
+    judged(s, name)
+    before = s.metrics().sum("fairlead_probes_total", backend=name)
+    assert put(s, with_peer(s.config, f"localhost:{b.port}" if kind == "name" else b.address, name), timeout=40).status == 200
+    v = s.backend(name)["verdict"]
+    assert (v["status"], v["source"]) == ("healthy", "own"), "known at once"
+    if kind != "s3":
+        assert s.get("/x").origin == "b", "served at once"
+    time.sleep(0.3)
+    probes = [e for e in b.ledger() if e.target in ("/health", "/releases")]
+    assert len(probes) == (0 if kind == "tcp" else 1)
+    if kind in ("http", "s3"):
+        assert s.ask("POST", f"/_/api/admin/backends/{name}/probe", b"", JSON).status == 200
+        assert {e.conn for e in b.ledger() if e.target in ("/health", "/releases")} == {probes[0].conn}
+        assert s.metrics().sum("fairlead_probes_total", backend=name) == before + 2
+    if kind == "tcp":
+        assert b.accepted <= 2, "the gate's connect, and the request's"
+
+
+def test_a_verdict_that_is_taken_over_is_told(sidecar, origin):
+    o = origin("a", "path=/other status=503")
+    s = sidecar(http(o))
+    judged(s, "pool")
+    warned = json.loads(json.dumps(s.config))
+    warned["backends"]["pool"]["probe"]["path"] = "/other"
+    assert put(s, warned).status == 200
+    line = s.wait_event("backend unhealthy")
+    assert (line["level"], line["status"]) == ("warn", "erroring")
+    assert s.backend("pool")["verdict"]["status"] == "erroring"
+    assert len([e for e in o.ledger() if e.target == "/other"]) == 1
+
+
+def test_a_green_gate_opens_a_quarantine_as_any_probe_that_people_ask_for(sidecar, origins):
+    two = origins(2)
+    for o in two:
+        o.rules("path=/x rst_request=0")
+    s = sidecar(http(*two, fail_timeout="60s", probe={"interval": "1h"}))
+    judged(s, "pool")
+    states = lambda: [p["state"] for p in s.backend("pool")["peers"]]
+
+    def all_out():  # the first green probe opens one, a failed trial closes it for good
+        s.get("/x")
+        return states() == ["quarantined"] * 2
+
+    wait_until("both quarantined", all_out, 10, 0.3)
+    time.sleep(1.5)
+    s.get("/x")
+    assert states() == ["quarantined"] * 2
+    changed = json.loads(json.dumps(s.config))
+    changed["backends"]["pool"]["probe"]["path"] = "/other"
+    assert put(s, changed).status == 200
+    assert "probation" in states(), states()
+    assert s.get("/y").status == 200
+
+
 def test_one_of_several_peers_may_be_down(sidecar, origins, dead):
     a, b = origins(2)
     s = sidecar(http(a))

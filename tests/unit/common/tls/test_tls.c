@@ -157,6 +157,7 @@ static void a_byte_at_a_time(void **state)
     (void)state;
     struct server s;
     unsigned char bytes[512];
+    fill(bytes, sizeof bytes);
     server_setup(&s, &host);
     server_begin(&s);
     struct fl_tls *t = client(terms, "store.example", 0);

@@ -73,6 +73,18 @@ static void h_turn_ms(int64_t ms)
     } while (fl_reactor_now_ms(h.reactor) < end_ms);
 }
 
+/* Turns until every probe and name has its first answer, however slow the machine is, and a little
+ * on. */
+__attribute__((unused)) static void h_settle(void)
+{
+    int64_t end_ms = fl_reactor_now_ms(h.reactor) + 20000;
+    do {
+        h_turn_ms(20);
+    } while (fl_reactor_now_ms(h.reactor) < end_ms &&
+             fl_prober_unanswered(h.control->prober) + fl_names_unanswered(h.control->names) > 0);
+    h_turn_ms(20);
+}
+
 /* What came of the last h_apply; end -1: it is not decided yet. The rest is only told while it is.
  */
 static struct {

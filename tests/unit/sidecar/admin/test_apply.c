@@ -68,7 +68,7 @@ static void start(void)
 {
     fl_config_free(with_peer(origin[0].text, ""));
     h_start(yaml);
-    h_turn_ms(60);
+    h_settle();
 }
 
 static const char *peer_now(void)
@@ -108,7 +108,7 @@ static void a_peer_that_answers_is_in_force_then(void **state)
     assert_int_equal(h_applied.end, FL_APPLY_DONE);
     assert_string_equal(peer_now(), origin[1].text);
     assert_null(h.control->apply);
-    h_turn_ms(60);
+    h_settle();
     assert_true(fl_prober_counts(h.control->prober, "a", after));
     assert_int_equal(after[FL_VERDICT_HEALTHY], before[FL_VERDICT_HEALTHY] + 1);
 }

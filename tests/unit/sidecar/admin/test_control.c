@@ -137,24 +137,24 @@ static void boot_gate(void **state)
     (void)state;
     h_start(config_with("boot_probe: enforce\n"));
     assert_int_equal(h.booted, -1); /* nothing is known before the first turns */
-    h_turn_ms(60);
+    h_settle();
     assert_int_equal(h.booted, 1);
     h_stop();
     close_origin(0);
     close_origin(1); /* a is down, b is not: degraded, not refused */
     h_start(config_with("boot_probe: enforce\n"));
-    h_turn_ms(60);
+    h_settle();
     assert_int_equal(h.booted, 1);
     assert_string_equal(h_look("/_/ready", "status"), "degraded");
     assert_string_equal(h_look("/_/ready", "backend"), "ready");
     h_stop();
     close_all();
     h_start(config_with("boot_probe: enforce\n"));
-    h_turn_ms(60);
+    h_settle();
     assert_int_equal(h.booted, 0);
     h_stop();
     h_start(config_with("boot_probe: warn\n"));
-    h_turn_ms(60);
+    h_settle();
     assert_int_equal(h.booted, 1);
     assert_string_equal(h_look("/_/ready", "backend"), "unavailable");
     h_stop();
@@ -166,7 +166,7 @@ static void verdicts_change_and_are_told(void **state)
 {
     (void)state;
     h_start(config_with(""));
-    h_turn_ms(60);
+    h_settle();
     uint64_t version = h.control->health_version;
     assert_string_equal(h_look("/_/api/admin/backends", "backends.1.verdict.status"), "healthy");
     close_origin(2);
@@ -218,7 +218,7 @@ static void a_changed_definition_is_probed_afresh(void **state)
 {
     (void)state;
     h_start(config_with(""));
-    h_turn_ms(60);
+    h_settle();
     struct fl_watch_view w;
     assert_true(fl_prober_look(h.control->prober, "b", origin[2].text, &w));
     assert_int_equal(w.own->status, FL_VERDICT_HEALTHY);
@@ -233,7 +233,7 @@ static void a_changed_definition_is_probed_afresh(void **state)
     assert_int_equal(w.own->status, FL_VERDICT_UNKNOWN); /* the old verdict is not about this one */
     assert_true(fl_prober_look(h.control->prober, "a", origin[0].text, &w));
     assert_int_equal(w.own->status, FL_VERDICT_HEALTHY); /* untouched */
-    h_turn_ms(60);
+    h_settle();
     assert_true(fl_prober_look(h.control->prober, "b", origin[2].text, &w));
     assert_int_equal(w.own->status, FL_VERDICT_UNREACHABLE);
     assert_true(w.own->fingerprint != old);
@@ -260,7 +260,7 @@ static void names_become_peers(void **state)
     assert_string_equal(h_look("/_/api/admin/backends", "backends.0.peers.0.state"), "unresolved");
     const struct fl_addr addrs[] = {origin[0].at, origin[1].at};
     answer(0, 0, addrs, 2);
-    h_turn_ms(60);
+    h_settle();
     assert_int_equal(h.control->current->backends[0].peer_count, 2);
     assert_string_equal(h_look("/_/api/admin/backends", "backends.0.peers.1.address"),
                         origin[1].text);
@@ -284,7 +284,7 @@ static void reload_is_all_or_nothing(void **state)
 {
     (void)state;
     h_start(config_with(""));
-    h_turn_ms(60);
+    h_settle();
     const struct fl_snapshot *before = h.control->current;
     struct fl_config *bad = h_config(config_with("")); /* turned bad after its own check */
     bad->routes[0].backend = "nobody";
@@ -305,7 +305,7 @@ static void drained_peers(void **state)
     (void)state;
     char target[256];
     h_start(config_with(""));
-    h_turn_ms(60);
+    h_settle();
     (void)snprintf(target, sizeof(target), "/_/api/admin/backends/a/peers/%s/drain",
                    origin[0].text);
     assert_int_equal(h_get(target), 405);
@@ -331,7 +331,7 @@ static void readiness(void **state)
 {
     (void)state;
     h_start(config_with(""));
-    h_turn_ms(60);
+    h_settle();
     assert_int_equal(h_request(&h.status_at, "GET", "/_/ready", "", NULL, 0), 200);
     assert_string_equal(
         h_body(), "{\"status\":\"ready\",\"backend\":\"ready\",\"config\":\"ready\",\"membership\":"
@@ -351,7 +351,7 @@ static void explain(void **state)
 {
     (void)state;
     h_start(config_with(""));
-    h_turn_ms(60);
+    h_settle();
     assert_string_equal(h_look("/_/api/admin/explain?method=PUT&target=/one/k", "replay_class"),
                         "I");
     assert_string_equal(
@@ -381,7 +381,7 @@ static void metrics_are_well_formed(void **state)
 {
     (void)state;
     h_start(config_with(""));
-    h_turn_ms(60);
+    h_settle();
     assert_int_equal(h_request(&h.status_at, "GET", "/_/metrics", "", NULL, 0), 200);
     assert_non_null(strstr(h_answer, "Content-Type: text/plain; version=0.0.4"));
     char *save = NULL, *text = strdup(h_body()), family[96] = "";

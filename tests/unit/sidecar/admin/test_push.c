@@ -165,7 +165,7 @@ static void refused_pushes_change_nothing(void **state)
     (void)state;
     h_start(yaml);
     assert_int_equal(push(BODY(1, 1, "{\"address\":\"127.0.0.1:1\"}")), 200);
-    h_turn_ms(50); /* its first probe */
+    h_settle(); /* its first probe */
     const struct fl_snapshot *before = h.control->current;
     const char *body = BODY(1, 2, "{\"address\":\"127.0.0.1:9\"}");
     struct send s = by_a;
@@ -286,7 +286,7 @@ static void pushed_verdicts_are_confirmed(void **state)
         "{\"epoch\":1,\"seq\":1,\"backends\":{\"minio\":{\"peers\":[{\"address\":\"%s\"}]}}}",
         text);
     assert_int_equal(push(body), 200);
-    h_turn_ms(50); /* the first own probe */
+    h_settle(); /* the first own probe */
     assert_string_equal(h_look("/_/api/admin/backends", "backends.0.verdict.status"), "healthy");
     uint64_t n[5];
     assert_true(fl_prober_counts(h.control->prober, "minio", n));

@@ -138,6 +138,10 @@ static void an_expired_watch_lists_not_older_than_the_last_version(void **state)
     assert_step(WATCH, "200");
     ended(FL_WATCH_EXPIRED, 0, 20); /* nothing was heard since the last list */
     waits(800, STREAM, "200");
+    watching("300");
+    fl_watch_plan_heard(&plan, "301");
+    ended(FL_WATCH_EXPIRED, 1, LONG);
+    assert_step(STREAM, "301");
 }
 
 static void an_expired_list_is_asked_for_without_a_version(void **state)
@@ -283,7 +287,10 @@ static void short_watches_back_off_and_the_third_lists(void **state)
     waits(1600, WATCH, "100");
     ended(FL_WATCH_CLOSED, 0, 3);
     waits(3200, STREAM, "100");
-    assert_int_equal(plan.ends[FL_WATCH_SHORT], 3);
+    watching("200");
+    ended(FL_WATCH_SHORT, 0, 3);
+    waits(6400, WATCH, "200"); /* counted from the list on */
+    assert_int_equal(plan.ends[FL_WATCH_SHORT], 4);
     assert_int_equal(plan.ends[FL_WATCH_CLOSED], 0);
 }
 
@@ -342,6 +349,8 @@ static void the_third_silent_stall_in_a_row_lists(void **state)
 {
     (void)state;
     watching("100");
+    ended(FL_WATCH_STALLED, 0, FL_WATCH_STALL_MS);
+    ended(FL_WATCH_STALLED, 1, FL_WATCH_STALL_MS); /* not silent */
     ended(FL_WATCH_STALLED, 0, FL_WATCH_STALL_MS);
     ended(FL_WATCH_STALLED, 0, FL_WATCH_STALL_MS);
     assert_step(WATCH, "100");

@@ -40,8 +40,7 @@ static size_t ask(const struct fl_addr *at, char *text, size_t cap, int64_t unti
         return 0;
     }
     struct iovec out = {(void *)(uintptr_t)request, sizeof(request) - 1};
-    if (wait_for(fd, POLLOUT, until_ms) &&
-        fl_sock_sendv(fd, &out, 1, false) == (ssize_t)out.iov_len) {
+    if (wait_for(fd, POLLOUT, until_ms) && fl_sock_sendv(fd, &out, 1) == (ssize_t)out.iov_len) {
         while (n + 1 < cap && wait_for(fd, POLLIN, until_ms)) {
             ssize_t got = fl_sock_recv(fd, text + n, cap - 1 - n);
             if (got == 0 || (got < 0 && got != -EAGAIN)) {

@@ -242,16 +242,16 @@ ssize_t fl_sock_recv(int fd, void *into, size_t n)
     return got < 0 ? -errno : got;
 }
 
-ssize_t fl_sock_sendv(int fd, const struct iovec *iov, int count, bool more)
+ssize_t fl_sock_sendv(int fd, const struct iovec *iov, int count)
 {
-    int flags = MSG_NOSIGNAL | (more ? MSG_MORE : 0);
     struct msghdr msg = {
         .msg_iov = (struct iovec *)(uintptr_t)iov, /* the kernel only reads it */
         .msg_iovlen = count < IOV_MAX ? (size_t)count : IOV_MAX,
     };
     ssize_t sent;
     do {
-        sent = count == 1 ? send(fd, iov->iov_base, iov->iov_len, flags) : sendmsg(fd, &msg, flags);
+        sent = count == 1 ? send(fd, iov->iov_base, iov->iov_len, MSG_NOSIGNAL)
+                          : sendmsg(fd, &msg, MSG_NOSIGNAL);
     } while (sent < 0 && errno == EINTR);
     return sent < 0 ? -errno : sent;
 }

@@ -25,8 +25,8 @@ FL_MUST_USE int fl_sock_connect(const struct fl_addr *to, int user_timeout_ms, i
 int fl_sock_error(int fd); /* SO_ERROR as -errno, 0 when none; clears it */
 
 ssize_t fl_sock_recv(int fd, void *into, size_t n); /* > 0, 0 = EOF, -EAGAIN, -errno */
-ssize_t fl_sock_sendv(int fd, const struct iovec *iov, int count,
-                      bool more); /* bytes taken by the kernel, or -errno */
+/* Bytes taken by the kernel, or -errno. */
+ssize_t fl_sock_sendv(int fd, const struct iovec *iov, int count);
 /* The receive buffer stays at `bytes` (the kernel doubles it for its own overhead). False: this
  * kernel (before 5.15) could not let it grow again, and nothing was changed. */
 bool fl_sock_hold_window(int fd, int bytes);

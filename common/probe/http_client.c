@@ -64,7 +64,7 @@ static ssize_t send_some(struct fl_http_client *c, const char *bytes, size_t n)
     /* iovec has no const; the bytes are only read */
     struct iovec iov = {.iov_base = (char *)(uintptr_t)bytes, .iov_len = n};
     ssize_t sent =
-        c->tls != NULL ? fl_tls_sendv(c->tls, &iov, 1) : fl_sock_sendv(c->io.fd, &iov, 1, false);
+        c->tls != NULL ? fl_tls_sendv(c->tls, &iov, 1) : fl_sock_sendv(c->io.fd, &iov, 1);
     if (sent < 0 && sent != -EAGAIN && c->tls != NULL) {
         fl_tls_edge(c->tls, true); /* what came before the end is to be looked for */
     }

@@ -39,7 +39,7 @@ static int write_socket(BIO *b, const char *from, int n)
     BIO_clear_retry_flags(b);
     ssize_t sent = -EAGAIN;
     if (!t->full && t->send_errno == 0) {
-        sent = fl_sock_sendv(t->fd, &iov, 1, false);
+        sent = fl_sock_sendv(t->fd, &iov, 1);
     }
     t->full = sent < n;
     if (sent > 0) {

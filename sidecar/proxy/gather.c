@@ -37,7 +37,7 @@ void fl_gather_advance(struct fl_gather *g, size_t n)
 ssize_t fl_gather_send(struct fl_gather *g, int fd)
 {
     FL_MUST(g->left > 0);
-    ssize_t n = fl_sock_sendv(fd, g->iov + g->at, (int)(g->count - g->at), false);
+    ssize_t n = fl_sock_sendv(fd, g->iov + g->at, (int)(g->count - g->at));
     if (n > 0) {
         fl_gather_advance(g, (size_t)n);
     }

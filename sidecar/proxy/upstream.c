@@ -68,8 +68,8 @@ ssize_t fl_upstream_sendv(struct fl_upstream *up, const struct iovec *iov, int c
     for (int i = 0; i < count; i++) {
         asked += iov[i].iov_len;
     }
-    ssize_t sent = up->tls != NULL ? fl_tls_sendv(up->tls, iov, count)
-                                   : fl_sock_sendv(up->io.fd, iov, count, false);
+    ssize_t sent =
+        up->tls != NULL ? fl_tls_sendv(up->tls, iov, count) : fl_sock_sendv(up->io.fd, iov, count);
     if (sent == -EAGAIN || (sent >= 0 && (size_t)sent < asked)) {
         up->writable = false;
     } else if (sent < 0 && up->tls != NULL) {

@@ -44,7 +44,7 @@ static bool copy(struct leg *a, struct leg *b)
     for (;;) {
         while (a->len > 0 && b->writable) {
             struct iovec iov = {a->buf + a->at, a->len};
-            ssize_t n = fl_sock_sendv(b->io.fd, &iov, 1, false);
+            ssize_t n = fl_sock_sendv(b->io.fd, &iov, 1);
             if (n < 0 && n != -EAGAIN) {
                 return false;
             }

@@ -313,11 +313,10 @@ ssize_t fl_sock_recv(int fd, void *into, size_t n)
     return e->dead || e->in->fin_arrived ? 0 : failed(SIM_CALL_RECV, -EAGAIN);
 }
 
-ssize_t fl_sock_sendv(int fd, const struct iovec *iov, int count, bool more)
+ssize_t fl_sock_sendv(int fd, const struct iovec *iov, int count)
 {
     struct sim_world *w = sim_current;
     int rc;
-    (void)more;
     struct sim_end *e = stream_of(fd, sim_call(w, SIM_CALL_SEND), &rc);
     if (e == NULL) {
         return rc;

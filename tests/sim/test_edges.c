@@ -108,7 +108,7 @@ static void close_pair(struct pair *p)
 static ssize_t say(const struct side *s, const char *text)
 {
     struct iovec iov = {(void *)(uintptr_t)text, strlen(text)};
-    return fl_sock_sendv(s->io.fd, &iov, 1, false);
+    return fl_sock_sendv(s->io.fd, &iov, 1);
 }
 
 static ssize_t hear(const struct side *s, size_t n)
@@ -156,7 +156,7 @@ static size_t fill(const struct side *s)
     struct iovec iov = {junk, sizeof(junk)};
     size_t sent = 0;
     ssize_t n;
-    while ((n = fl_sock_sendv(s->io.fd, &iov, 1, false)) > 0) {
+    while ((n = fl_sock_sendv(s->io.fd, &iov, 1)) > 0) {
         sent += (size_t)n;
     }
     assert_int_equal(n, -EAGAIN);

@@ -82,7 +82,7 @@ static unsigned heard(struct side *s)
 static ssize_t say(const struct side *s, const char *text)
 {
     struct iovec iov = {(void *)(uintptr_t)text, strlen(text)};
-    return fl_sock_sendv(s->io.fd, &iov, 1, false);
+    return fl_sock_sendv(s->io.fd, &iov, 1);
 }
 
 static ssize_t hear(const struct side *s, char *into, size_t n)
@@ -347,9 +347,9 @@ static void test_back_pressure(void **state)
     sim_hold(n.c, true); /* a reader that does not read */
     static char junk[4000];
     struct iovec iov = {junk, sizeof(junk)};
-    assert_int_equal(fl_sock_sendv(s.io.fd, &iov, 1, false), 1000);
-    assert_int_equal(fl_sock_sendv(s.io.fd, &iov, 1, false), 500);
-    assert_int_equal(fl_sock_sendv(s.io.fd, &iov, 1, false), -EAGAIN);
+    assert_int_equal(fl_sock_sendv(s.io.fd, &iov, 1), 1000);
+    assert_int_equal(fl_sock_sendv(s.io.fd, &iov, 1), 500);
+    assert_int_equal(fl_sock_sendv(s.io.fd, &iov, 1), -EAGAIN);
     sim_run_for(w, 1000);
     assert_int_equal(heard(&s), 0);
     sim_hold(n.c, false);
@@ -615,7 +615,7 @@ static void test_finds_stuck(void **state)
     static char junk[200000];
     struct iovec iov = {junk, sizeof(junk)};
     sim_hold(n.c, true);
-    while (fl_sock_sendv(s.io.fd, &iov, 1, false) > 0) {
+    while (fl_sock_sendv(s.io.fd, &iov, 1) > 0) {
     }
     sim_run_for(w, 1000);
     assert_int_equal(sim_stuck(w, 200, NULL).unsent, 0); /* there is no room: not its fault */

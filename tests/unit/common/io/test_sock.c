@@ -61,7 +61,7 @@ static void listen_on(const char *text, struct fl_addr *ret_at, int *ret_fd)
 static ssize_t send_text(int fd, const char *text)
 {
     struct iovec iov = {(void *)(uintptr_t)text, strlen(text)};
-    return fl_sock_sendv(fd, &iov, 1, false);
+    return fl_sock_sendv(fd, &iov, 1);
 }
 
 static int int_option(int fd, int level, int name)
@@ -92,7 +92,7 @@ static void converse(const struct fl_addr *to, int listen_fd, struct fl_addr *re
     assert_nonblocking_cloexec(server);
     assert_int_equal(fl_sock_recv(server, buf, sizeof(buf)), -EAGAIN);
     struct iovec two[2] = {{(void *)(uintptr_t) "ab", 2}, {(void *)(uintptr_t) "cde", 3}};
-    assert_int_equal(fl_sock_sendv(client, two, 2, false), 5);
+    assert_int_equal(fl_sock_sendv(client, two, 2), 5);
     wait_for(server, POLLIN);
     assert_int_equal(fl_sock_recv(server, buf, sizeof(buf)), 5);
     assert_memory_equal(buf, "abcde", 5);
@@ -274,7 +274,7 @@ static void test_full_send_buffer(void **state)
     struct iovec iov[2] = {{junk, sizeof(junk)}, {junk, sizeof(junk)}};
     size_t sent = 0, got = 0;
     ssize_t n;
-    while ((n = fl_sock_sendv(client, iov, 2, false)) > 0) {
+    while ((n = fl_sock_sendv(client, iov, 2)) > 0) {
         sent += (size_t)n;
         assert_true(sent < ((size_t)1 << 30));
     }

@@ -122,7 +122,7 @@ static inline void peer_say(int i, const char *text)
     const char *at = text, *end = text + strlen(text);
     while (at < end) {
         struct iovec iov = {(char *)(uintptr_t)at, (size_t)(end - at)};
-        ssize_t n = fl_sock_sendv(peer.conn[i].fd, &iov, 1, false);
+        ssize_t n = fl_sock_sendv(peer.conn[i].fd, &iov, 1);
         if (n == -EAGAIN) {
             fl_reactor_turn(reactor, 1);
             continue;

@@ -220,11 +220,10 @@ ssize_t fl_sock_recv(int fd, void *into, size_t n)
     return (ssize_t)n;
 }
 
-ssize_t fl_sock_sendv(int fd, const struct iovec *iov, int count, bool more)
+ssize_t fl_sock_sendv(int fd, const struct iovec *iov, int count)
 {
     size_t sent = 0;
     (void)fd;
-    (void)more;
     line.sends++;
     if (line.send_errno != 0) {
         return -line.send_errno;

@@ -1,6 +1,7 @@
-/* kube_decode - one Kubernetes object from its JSON text (json-c). Unknown fields are skipped, an
- * absent one is "" or its nil rule; a field of a wrong kind refuses the object. The arena owns the
- * result. No fds. */
+/* kube_decode - one Kubernetes object from its JSON text, read in place (json_walk): no tree, and
+ * what is not wanted (managedFields, most of a pod's spec) costs a look at its brackets. Unknown
+ * fields are skipped, an absent one is "" or its nil rule; a field of a wrong kind, and an object
+ * without namespace or name, are refused. The arena owns the result. No fds. */
 #ifndef FL_CONTROLLER_CODEC_KUBE_DECODE_H
 #define FL_CONTROLLER_CODEC_KUBE_DECODE_H
 

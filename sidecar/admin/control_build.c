@@ -240,6 +240,18 @@ static bool merged_verdict(void *arg, const struct fl_backend_conf *b, const cha
     return true;
 }
 
+/* Nobody can be asked: that is known, and said with the cause that everybody shows. */
+static void gate_unresolved(const struct fl_control *c, struct fl_snapshot *s)
+{
+    for (uint32_t i = 0; i < s->backend_count; i++) {
+        struct fl_verdict v;
+        if (s->backends[i].peer_count == 0 &&
+            fl_control_unresolved(c->names, s->backends[i].conf, &v)) {
+            fl_snapshot_unresolved(s, i, &v);
+        }
+    }
+}
+
 struct fl_snapshot *fl_control_build(struct fl_control *c, struct fl_findings *f)
 {
     struct fl_config *config = fl_control_effective(c, c->file, c->pushed, f);
@@ -263,6 +275,7 @@ struct fl_snapshot *fl_control_build(struct fl_control *c, struct fl_findings *f
         fl_config_free(config);
         return NULL;
     }
+    gate_unresolved(c, s);
     fl_control_tls_attach(c, s);
     fl_tls_shelf_end(c->tls);
     c->generation++;

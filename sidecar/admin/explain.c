@@ -105,6 +105,18 @@ static const char *deadline_name(enum fl_deadline_kind d)
     return "long";
 }
 
+/* Of one that is passed over: the verdict's, or what the last attempt there found. */
+static void put_peer_cause(struct fl_json *j, const struct fl_snap_peer *p, bool eligible)
+{
+    struct fl_cause cause = {.code = ""};
+    if (!eligible && p->gated) {
+        cause = p->verdict.cause;
+    } else if (!eligible) {
+        fl_backend_peer_cause(p->peer, &cause);
+    }
+    fl_json_text(j, "cause", cause.text);
+}
+
 static void put_peers(const struct question *q, struct fl_json *j)
 {
     const struct fl_snap_policy *p = q->routed.policy;
@@ -123,6 +135,7 @@ static void put_peers(const struct question *q, struct fl_json *j)
         fl_json_text(j, "tier", fl_view_tier(b->peers[i].conf->tier));
         fl_json_bool(j, "eligible", eligible);
         fl_json_text(j, "why", eligible ? "" : why);
+        put_peer_cause(j, &b->peers[i], eligible);
         fl_json_time(j, "until", fl_view_unix_ms(q->c, until_ms));
         fl_json_close(j, '}');
     }
@@ -140,6 +153,21 @@ static enum fl_answer answer_of(const struct question *q)
         return FL_ANSWER_BACKEND_UNAVAILABLE;
     }
     return p->backend->has_members ? FL_ANSWER_NONE : FL_ANSWER_NO_MEMBERSHIP;
+}
+
+/* The one that the answer would have. */
+static void put_cause(const struct question *q, struct fl_json *j)
+{
+    const struct fl_snap_policy *p = q->routed.policy;
+    struct fl_cause cause = {.code = ""};
+    if (p != NULL && p->invalid[0] != '\0') {
+        fl_json_text(j, "cause", p->invalid);
+        return;
+    }
+    if (answer_of(q) != FL_ANSWER_NONE && p != NULL && p->backend != NULL) {
+        fl_backend_cause(p->backend, &cause);
+    }
+    fl_json_text(j, "cause", cause.text);
 }
 
 static void put_routed(const struct question *q, struct fl_json *j)
@@ -167,6 +195,7 @@ static void write_explanation(struct fl_fmt *out, void *arg)
         fl_json_text(&j, "cause", fl_http_error_text(q->error));
     } else {
         fl_json_text(&j, "answer", fl_answer_row(answer_of(q))->token);
+        put_cause(q, &j);
         fl_json_span(&j, "bucket", q->routed.bucket);
         fl_json_span(&j, "key", q->routed.key);
         fl_json_bool(&j, "bucket_in_host", q->routed.bucket_in_host);

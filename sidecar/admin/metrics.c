@@ -225,6 +225,16 @@ static void backend_states(const struct page *p, const struct fl_snap_backend *b
     }
 }
 
+/* The sentence stands elsewhere; its code is what alerts are made of. */
+static void causes(const struct page *p, const struct fl_snap_backend *b, const char *name)
+{
+    struct fl_verdict v;
+    fl_control_backend_verdict(p->c, b, &v);
+    if (v.status != FL_VERDICT_HEALTHY && v.cause.code[0] != '\0') {
+        fl_metrics_uint(p->out, "backend_cause", LABELS("backend", name, "code", v.cause.code), 1);
+    }
+}
+
 static void on_backup(const struct page *p, const struct fl_snap_backend *b, const char *name)
 {
     fl_metrics_uint(p->out, "on_backup", LABELS("backend", name),
@@ -280,6 +290,8 @@ static void write_backends(const struct page *p)
          quarantines},
         {"backend_up", "gauge", "0 while the verdict blocks the backend.", up},
         {"backend_state", "gauge", "1 for the verdict a backend has.", backend_states},
+        {"backend_cause", "gauge",
+         "1 for the code of the verdict's cause, while it is not healthy.", causes},
         {"on_backup", "gauge", "1 while only backups can serve.", on_backup},
         {"panic", "gauge", "1 while quarantine is ignored because of panic_threshold.", panics},
         {"gated_requests_total", "counter", "Requests refused because of the verdict.", gated},

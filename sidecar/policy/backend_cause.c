@@ -58,7 +58,7 @@ void fl_backend_cause(const struct fl_snap_backend *b, struct fl_cause *ret)
     if (b->peer_count == 0) {
         fl_cause_set(ret, b->has_members ? "no_peers" : "no_members",
                      b->has_members ? "the backend has no peers left"
-                                    : "the backend has no members yet");
+                                    : "the backend has had no members since the sidecar started");
     } else if (b->countable == 0) {
         fl_cause_set(ret, "down", "every peer is marked down");
     }

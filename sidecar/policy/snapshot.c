@@ -273,6 +273,14 @@ static void drop_policy(struct fl_registry *r, const struct fl_snap_policy *p)
     }
 }
 
+void fl_snapshot_unresolved(struct fl_snapshot *s, uint32_t i, const struct fl_verdict *v)
+{
+    struct fl_snap_backend *be = &s->backends[i];
+    FL_MUST(be->peer_count == 0);
+    be->verdict = *v;
+    be->gated = true;
+}
+
 struct fl_snapshot *fl_snapshot_free(struct fl_registry *r, struct fl_snapshot *s)
 {
     if (!s) {

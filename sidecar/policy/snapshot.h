@@ -115,6 +115,9 @@ typedef bool fl_snapshot_verdict_fn(void *arg, const struct fl_backend_conf *b, 
 FL_MUST_USE struct fl_snapshot *fl_snapshot_build(struct fl_registry *r, struct fl_config *config,
                                                   unsigned threads, uint64_t generation,
                                                   fl_snapshot_verdict_fn *verdicts, void *arg);
+/* The i-th backend has no peer, since none of its names gives an address: that is its verdict, and
+ * blocks it. Before s is published. */
+void fl_snapshot_unresolved(struct fl_snapshot *s, uint32_t i, const struct fl_verdict *v);
 /* Gives back registry references (peers that nobody holds any more are freed) and frees. Control
  * thread, when no reader is left. */
 struct fl_snapshot *fl_snapshot_free(struct fl_registry *r, struct fl_snapshot *s);

@@ -1,5 +1,7 @@
 """One fault has one sentence: byte for byte the same in the event log, in both forms of the 503, in its header, in the
-access log, in the admin API, among the events, and in an apply that the same definition would have."""
+access log, in the tap, in the admin API (backends, peers, explain, the answer of Test connection), among the events, in
+an apply that the same definition would have, and in what a controller says and pushes. Readiness has its status,
+metrics its code."""
 import json
 import pathlib
 import signal
@@ -9,9 +11,11 @@ import pytest
 
 from bed.config import backend
 from bed.probing import MASKED, judged, keys, probe_now, store
+from bed.process import wait_until
 from bed.s3_store import Silent
 from bed.tls import TlsServer, certs
-from test_apply import put
+from test_apply import JSON, put
+from test_tap import Watcher
 
 TLS = {"verify": False}
 GUIDE = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "diagnose.md").read_text(encoding="utf-8")
@@ -66,6 +70,8 @@ def asked_again(s):
 
 def places_of_a_verdict(s, cause, code, status):
     """Where people look: everywhere the same bytes."""
+    tested = json.loads(s.ask("POST", "/_/api/admin/backends/minio/probe", b"", JSON).body)["verdict"]
+    assert tested["cause"] == cause
     v = probe_now(s)
     assert (v["cause"], v["status"], v["code"]) == (cause, status, code)
     family = next((f"`{f}_" for f in ("tls", "http") if code.startswith(f + "_")), f"`{code}`")
@@ -76,12 +82,27 @@ def places_of_a_verdict(s, cause, code, status):
         assert card["peers"][0]["verdict"]["cause"] == cause
     event = next(e for e in s.admin("/_/api/admin/events")["events"] if e["kind"] == "backend_unhealthy")
     assert event["text"] == f"{status}: {cause}" and event["backend"] == "minio"
-    assert s.admin("/_/ready")["backends"] == {"minio": status}
+    ready = s.admin("/_/ready")
+    blocks = status != "erroring"
+    assert ready["backends"] == {"minio": status} and ready["status"] == "degraded"
+    assert ready["backend"] == ("unavailable" if blocks else "ready") and card["blocked"] is blocks
+    m = s.metrics()
+    assert m.sum("fairlead_backend_cause", backend="minio", code=code) == m.sum("fairlead_backend_cause") == 1
+    assert m.sum("fairlead_backend_state", backend="minio", state=status) == m.sum("fairlead_backend_state") == 1
+    assert m.sum("fairlead_backend_up", backend="minio") == (0 if blocks else 1)
+    shown = s.admin("/_/api/admin/explain?method=GET&target=/releases/k")
+    assert (shown["answer"], shown["cause"]) == (("backend_unavailable", cause) if blocks else ("", ""))
+    for p in shown["peers"]:
+        assert (p["eligible"], p["why"], p["cause"]) == ((False, "verdict", cause) if blocks else (True, "", ""))
 
 
 def places_of_a_block(s, cause, protocol):
-    """What clients get."""
+    """What clients get, and who watches them."""
+    tap = Watcher(s)
+    gated = s.metrics().sum("fairlead_gated_requests_total", backend="minio")
     response, line = s.traced("GET", "/releases/k")
+    assert tap.take(1) == [line]
+    tap.close()
     assert response.status == 503 and response.header("X-Fairlead-Error") == "backend_unavailable"
     assert response.header("X-Fairlead-Cause") == cause and response.header("X-Fairlead-Backend") == "minio"
     assert line["cause"] == cause and line["error"] == "backend_unavailable" and line["class"] == "gated"
@@ -93,7 +114,8 @@ def places_of_a_block(s, cause, protocol):
         problem = json.loads(response.body)
         assert (problem["cause"], problem["backend"], problem["token"]) == (cause, "minio", "backend_unavailable")
         assert cause in problem["detail"]
-    head, _ = s.traced("HEAD", "/releases/k")
+    head, line = s.traced("HEAD", "/releases/k")
+    assert line["cause"] == cause and s.metrics().sum("fairlead_gated_requests_total", backend="minio") == gated + 2
     assert head.status == 503 and head.header("X-Fairlead-Cause") == cause and not head.body
 
 
@@ -134,8 +156,7 @@ def test_a_fault_that_blocks(sidecar, origin, dead, ports, name, protocol):
     line = s.wait_event("backend unhealthy")
     assert (line["level"], line["cause"], line["code"], line["status"]) == ("error", cause, code, status)
     places_of_a_verdict(s, cause, code, status)
-    if where != "name":  # without any address there is nobody to block: it is answered at once all the same
-        places_of_a_block(s, cause, protocol)
+    places_of_a_block(s, cause, protocol)
     places_of_an_apply(s, cause, status, code)
     if closing:
         closing.close()
@@ -229,3 +250,43 @@ def test_a_request_that_finds_the_fault_says_the_same(sidecar, origin, protocol)
     assert response.header("X-Fairlead-Cause") == line["cause"] == cause
     assert s.wait_event("backend unhealthy")["cause"] == cause
     places_of_a_block(s, cause, protocol)
+
+
+# ---- the controller ---------------------------------------------------------------------------------------------
+def managed(address, key, file, s, protocol="s3", **keys):
+    """A controller that defines, probes and pushes the backend `minio` of config()."""
+    whole = config(address, protocol, **keys)
+    backend_of = {**whole["backends"]["minio"], "peers": [{"address": address}]}
+    return {"source": f"file:{file.path}", "push": {"signing_key_file": key.private, "settle": "20ms"},
+            "backends": {"minio": backend_of}, "routes": whole["routes"],
+            "sidecars": [{"address": s.address, "id": "pod"}]}
+
+
+CONTROLLED = {**{name: (row[0], row[1], row[2]) for name, row in BLOCKING.items() if name != "no such name"},
+              **{name: (row[0], {}, "erroring") for name, row in OPEN.items()}}
+
+
+@pytest.mark.parametrize("name", CONTROLLED)
+def test_a_controller_says_the_same(sidecar, controller, origin, dead, ports, key, file, fake, name):
+    """Its line, its API and its pushes have the sentence that a sidecar of its own has, and so has a pod that takes the
+    push."""
+    where, keys, status = CONTROLLED[name]
+    closing = Silent(ports) if where == SILENT else None
+    address = dead() if where == REFUSED else closing.address if closing else origin("a", *where).address
+    s = sidecar(config(address, **json.loads(json.dumps(keys))))
+    mine = judged(s)
+    assert mine["status"] == status
+    taker = fake()
+    file.set("127.0.0.1:1")
+    c = controller(managed(address, key, file, taker, **json.loads(json.dumps(keys))))
+    line = c.wait_event("backend unhealthy", 20)
+    assert (line["cause"], line["code"], line["status"]) == (mine["cause"], mine["code"], status)
+    assert line["level"] == ("warn" if status == "erroring" else "error")
+    shown = next(b for b in c.admin("/_/api/admin/backends")["backends"] if b["name"] == "minio")
+    assert shown["verdict"]["cause"] == shown["peers"][0]["verdict"]["cause"] == mine["cause"]
+    pushed = wait_until("the verdict in a push", lambda: next(
+        (v for p in taker.pushes for v in p.state["backends"]["minio"].get("verdicts", {}).values()
+         if v["status"] == status), None))
+    assert (pushed["cause"], pushed["code"]) == (mine["cause"], mine["code"])
+    if closing:
+        closing.close()

@@ -77,28 +77,41 @@ static bool same(const struct fl_lease_record *a, const struct fl_lease_record *
            a->acquire_us == b->acquire_us && a->renew_us == b->renew_us;
 }
 
+static bool is_new(const struct fl_lease_record *r)
+{
+    return r->holder[0] == '\0' && r->transitions <= 0;
+}
+
+/* What the epoch of a term over this record must be above, for the record's sake. */
+static int64_t floor_of(const struct fl_lease_record *r)
+{
+    bool fits = r->version > 0 && r->version <= FL_LEASE_RAISE_MAX;
+    return is_new(r) && fits ? r->version : r->transitions;
+}
+
 static void observe(struct fl_lease *l, const struct fl_lease_record *r, int64_t now_ms)
 {
+    int64_t floor = floor_of(r);
     if (!l->known || !same(&l->record, r)) {
-        l->record = *r;
         l->observed_ms = now_ms;
     }
+    l->record = *r;
     l->known = true;
-    l->top = l->top > r->transitions ? l->top : r->transitions;
+    l->top = l->top > floor ? l->top : floor;
+    if (r->holder[0] != '\0') {
+        int64_t ms = r->duration_s > 0 ? (int64_t)r->duration_s * 1000 : FL_LEASE_MS;
+        l->held_to_ms = is_mine(l) ? 0 : l->observed_ms + ms;
+    } else if (r->transitions > 0) { /* given back */
+        l->held_to_ms = 0;
+    }
 }
 
 /* When the record may be taken by us; 0: at once. */
 static int64_t free_at_ms(const struct fl_lease *l)
 {
-    const struct fl_lease_record *r = &l->record;
-    int64_t ms = r->duration_s > 0 ? (int64_t)r->duration_s * 1000 : FL_LEASE_MS;
-    if (is_mine(l) || (r->holder[0] == '\0' && r->transitions > 0)) {
-        return 0;
-    }
-    if (r->holder[0] == '\0' && ms < FL_LEASE_MS) { /* a new one */
-        ms = FL_LEASE_MS;
-    }
-    return l->observed_ms + ms;
+    int64_t at = l->held_to_ms, unchanged = l->observed_ms + FL_LEASE_MS;
+    bool blind = is_new(&l->record) && floor_of(&l->record) <= 0;
+    return blind && unchanged > at ? unchanged : at;
 }
 
 bool fl_lease_spent(const struct fl_lease *l)
@@ -142,10 +155,17 @@ static void decide(struct fl_lease *l, int64_t now_ms)
     }
 }
 
-static void deleted(struct fl_lease *l)
+static void deleted(struct fl_lease *l, int64_t now_ms)
 {
     l->known = false;
-    l->step = l->releases ? FL_LEASE_END : FL_LEASE_POST;
+    if (l->releases) {
+        l->step = FL_LEASE_END;
+    } else if (l->leads || now_ms >= l->held_to_ms) {
+        l->step = FL_LEASE_POST;
+    } else { /* its leader is about to make it anew */
+        int64_t at = now_ms + jittered(l);
+        wait_until(l, at < l->held_to_ms ? at : l->held_to_ms);
+    }
 }
 
 /* --- calls --- */
@@ -188,7 +208,7 @@ static void after_get(struct fl_lease *l, enum fl_lease_answer answer, int64_t r
         decide(l, now_ms);
         break;
     case FL_LEASE_GONE:
-        deleted(l);
+        deleted(l, now_ms);
         break;
     case FL_LEASE_CONFLICT: /* not an answer to a GET */
     case FL_LEASE_FAILED:
@@ -229,7 +249,7 @@ static void after_put(struct fl_lease *l, enum fl_lease_answer answer, int64_t r
         l->step = FL_LEASE_GET;
         break;
     case FL_LEASE_GONE:
-        deleted(l);
+        deleted(l, now_ms);
         break;
     case FL_LEASE_FAILED:
         if (l->leads ||

@@ -12,17 +12,22 @@
  *   without a renewTime is held as any other (ray #63773).
  * - A term is valid for FL_LEASE_RENEW_MS from before the successful write was sent; every call
  *   ends within it (noobaa #9765). Others wait FL_LEASE_MS from after they saw that write: so there
- *   are never two leaders, unless somebody edits the holder by hand (then, for one retry, two with
- *   different epochs). Who was paused finds its term over at its first look at the clock.
+ *   are no two leaders at once. Who was paused finds its term over at its first look at the clock.
  * - The epoch of a term is its leaseTransitions, 1 or more. Unlike client-go's, it rises by every
  *   acquisition, also by the one that led before: it is one above the highest that this process has
  *   seen in any record, led with or was told of (`raise`). A leader never writes a lower one.
- * - A Lease that does not exist is made without a holder and with transitions 0, and one like that
- *   (whoever made it) may be taken only after it was seen unchanged for FL_LEASE_MS. A leader whose
- *   Lease was deleted has by then made it anew with its own epoch, or stopped: no epoch is led with
- *   twice at once, whatever was deleted and whoever has forgotten what. The price is 15 s without a
- *   leader in a new installation. Who starts without memory after a deletion may begin below an
- *   old epoch; the first sidecar that knows better raises it.
+ * - A Lease that does not exist is made without a holder and with transitions 0. The first epoch of
+ *   such a one (whoever made it) is also above its resourceVersion: that rises with every write in
+ *   the cluster, so with every term, and is not forgotten when a Lease is deleted. So the new
+ *   Lease starts above all epochs of the old one, even if nobody remembers it.
+ * - A resourceVersion that is no number or does not fit (above FL_LEASE_RAISE_MAX) cannot do that:
+ *   then a new Lease may be taken only after it was seen unchanged for FL_LEASE_MS, when no leader
+ *   of an old one can be left. What it starts below, a sidecar that knows better raises.
+ * - A leader whose Lease was deleted makes it anew with its own epoch; others who saw it lead give
+ *   it the time to. Only when the holder is edited by hand, or the Lease is deleted and a candidate
+ *   has not seen its last holder (it was cut off, or has just started), two may lead until the
+ *   older one's next renewal, FL_LEASE_RENEW_MS at most: with different epochs, the newer one's
+ *   being higher (or raised as soon as it pushes), which fences.
  * - A released Lease (no holder, transitions above 0) is free at once.
  *
  * Pure; now_ms is monotonic, unix_us the wall clock, which is only written. One thread. */
@@ -50,6 +55,7 @@ struct fl_lease_record {
     char holder[FL_LEASE_HOLDER_MAX]; /* "" nobody; a longer one is cut */
     int32_t duration_s, transitions;  /* 0: absent */
     int64_t acquire_us, renew_us;     /* since 1970; 0: absent */
+    int64_t version;                  /* metadata.resourceVersion; 0: no number; not written */
 };
 
 enum fl_lease_step {
@@ -82,6 +88,7 @@ struct fl_lease { /* embedded in the caller's; the fields are the machine's */
     bool known; /* record is what the server had when we last heard */
     struct fl_lease_record record;
     int64_t observed_ms; /* since when we know it unchanged */
+    int64_t held_to_ms;  /* until then another one may lead, as far as we have seen */
     int64_t top;         /* the highest epoch that we know of */
     bool leads;
     int64_t epoch, until_ms, acquired_us; /* of the term */

@@ -20,10 +20,12 @@
 
 static struct fl_lease l;
 static struct fl_lease_call call;
+static int64_t version; /* of what the server has */
 
 static inline int set_up(void **state)
 {
     (void)state;
+    version = 0;
     fl_lease_init(&l, "me_1", 42, T0);
     return 0;
 }
@@ -31,8 +33,11 @@ static inline int set_up(void **state)
 static inline struct fl_lease_record record(const char *holder, int32_t transitions,
                                             int64_t renew_us)
 {
-    struct fl_lease_record r = {
-        .uid = "u1", .duration_s = 15, .transitions = transitions, .renew_us = renew_us};
+    struct fl_lease_record r = {.uid = "u1",
+                                .duration_s = 15,
+                                .transitions = transitions,
+                                .renew_us = renew_us,
+                                .version = version};
     (void)snprintf(r.holder, sizeof(r.holder), "%s", holder);
     return r;
 }
@@ -63,6 +68,7 @@ static inline void written(int64_t now_ms) /* the server took what the call want
 {
     struct fl_lease_record r = call.record;
     (void)snprintf(r.uid, sizeof(r.uid), "u1");
+    r.version = version;
     answer_with(r, now_ms);
 }
 

@@ -131,7 +131,7 @@ static void a_server_that_asks_for_time_gets_it_within_reason(void **state)
 
 /* --- a Lease that is not there --- */
 
-static void a_new_lease_belongs_to_nobody_and_is_taken_after_its_duration(void **state)
+static void without_a_usable_version_a_new_lease_is_taken_after_its_duration(void **state)
 {
     (void)state;
     int64_t now = T0;
@@ -191,21 +191,93 @@ static void a_missing_namespace_is_asked_for_at_the_usual_pace(void **state)
     (void)waits(T0, 2000, 4400);
 }
 
+static void a_new_lease_starts_above_its_version(void **state)
+{
+    (void)state;
+    takes(FL_LEASE_GET, T0);
+    answer(FL_LEASE_GONE, T0);
+    takes(FL_LEASE_POST, T0);
+    assert_string_equal(call.record.holder, "");
+    version = 48213;
+    written(T0);
+    takes(FL_LEASE_PUT, T0); /* nobody can lead with as high an epoch */
+    assert_int_equal(call.record.transitions, 48214);
+    version = 48214;
+    written(T0);
+    assert_int_equal(epoch(T0), 48214);
+}
+
+static void a_version_that_does_not_fit_counts_as_none(void **state)
+{
+    (void)state;
+    version = (int64_t)FL_LEASE_RAISE_MAX + 1;
+    takes(FL_LEASE_GET, T0);
+    answer_with(record("", 0, 0), T0);
+    (void)waits(T0, 2000, 4400);
+    assert_true(take(T0 + 15000));
+    answer_with(record("", 0, 0), T0 + 15000);
+    takes(FL_LEASE_PUT, T0 + 15000);
+    assert_int_equal(call.record.transitions, 1);
+}
+
+static void the_version_of_a_lease_that_had_holders_does_not_count(void **state)
+{
+    (void)state;
+    version = 48213;
+    takes(FL_LEASE_GET, T0);
+    answer_with(record("", 7, 0), T0);
+    takes(FL_LEASE_PUT, T0);
+    assert_int_equal(call.record.transitions, 8);
+}
+
 static void a_new_lease_does_not_start_below_an_epoch_that_was_seen(void **state)
 {
     (void)state;
     takes(FL_LEASE_GET, T0);
-    answer_with(record("other", 41, 1), T0);
-    int64_t now = waits(T0, 2000, 4400);
-    takes(FL_LEASE_GET, now);
-    answer(FL_LEASE_GONE, now);
-    takes(FL_LEASE_POST, now);
-    written(now);
-    assert_true(take(now + 15000));
-    struct fl_lease_record made = record("", 0, 0);
-    answer_with(made, now + 15000);
-    takes(FL_LEASE_PUT, now + 15000);
+    answer_with(record("", 41, 1), T0);
+    takes(FL_LEASE_PUT, T0);
+    answer(FL_LEASE_GONE, T0);
+    takes(FL_LEASE_POST, T0);
+    version = 5; /* from a backup, say */
+    written(T0);
+    takes(FL_LEASE_PUT, T0);
     assert_int_equal(call.record.transitions, 42);
+}
+
+static void who_saw_it_held_lets_the_leader_make_a_deleted_lease_anew(void **state)
+{
+    (void)state;
+    int64_t now = T0;
+    version = 100;
+    takes(FL_LEASE_GET, now);
+    answer_with(record("other", 41, 1), now);
+    while (now < T0 + 15000) {
+        now = waits(now, 0, 4400);
+        takes(FL_LEASE_GET, now);
+        answer(FL_LEASE_GONE, now);
+    }
+    assert_int_equal(now, T0 + 15000);
+    takes(FL_LEASE_POST, now);
+    version = 120;
+    written(now);
+    takes(FL_LEASE_PUT, now);
+    assert_int_equal(call.record.transitions, 121);
+}
+
+static void a_new_lease_of_another_candidate_does_not_free_one_that_was_held(void **state)
+{
+    (void)state;
+    int64_t now = T0;
+    version = 100;
+    takes(FL_LEASE_GET, now);
+    answer_with(record("other", 41, 1), now);
+    while (now < T0 + 15000) {
+        now = waits(now, 0, 4400);
+        takes(FL_LEASE_GET, now);
+        answer_with(record("", 0, 0), now);
+    }
+    takes(FL_LEASE_PUT, now);
+    assert_int_equal(call.record.transitions, 101);
 }
 
 int main(void)
@@ -219,10 +291,15 @@ int main(void)
         T(who_loses_the_race_looks_who_won),
         T(an_answer_that_comes_after_the_term_makes_no_leader),
         T(a_server_that_asks_for_time_gets_it_within_reason),
-        T(a_new_lease_belongs_to_nobody_and_is_taken_after_its_duration),
+        T(without_a_usable_version_a_new_lease_is_taken_after_its_duration),
         T(a_new_lease_that_is_another_one_starts_the_wait_again),
         T(a_lease_that_another_one_made_meanwhile_is_read),
         T(a_missing_namespace_is_asked_for_at_the_usual_pace),
+        T(a_new_lease_starts_above_its_version),
+        T(a_version_that_does_not_fit_counts_as_none),
+        T(the_version_of_a_lease_that_had_holders_does_not_count),
+        T(who_saw_it_held_lets_the_leader_make_a_deleted_lease_anew),
+        T(a_new_lease_of_another_candidate_does_not_free_one_that_was_held),
         T(a_new_lease_does_not_start_below_an_epoch_that_was_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

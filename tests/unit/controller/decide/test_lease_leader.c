@@ -88,6 +88,18 @@ static void a_late_renewal_belongs_to_no_term(void **state)
     assert_int_equal(call.record.transitions, 9);
 }
 
+static void a_renewal_of_a_term_that_is_over_does_not_bring_it_back(void **state)
+{
+    (void)state;
+    lead();
+    takes(FL_LEASE_PUT, T0 + 9500);
+    assert_int_equal(call.timeout_ms, 500);
+    written(T0 + 10100); /* in time for others, but somebody was told already that it is over */
+    assert_int_equal(epoch(T0 + 10100), 0);
+    takes(FL_LEASE_PUT, T0 + 10100);
+    assert_int_equal(call.record.transitions, 9);
+}
+
 static void who_was_paused_knows_by_the_clock_alone(void **state)
 {
     (void)state;
@@ -431,6 +443,7 @@ int main(void)
         T(a_renewal_whose_answer_was_lost_is_found_and_renewed_again),
         T(failures_that_come_fast_do_not_make_it_busy),
         T(a_late_renewal_belongs_to_no_term),
+        T(a_renewal_of_a_term_that_is_over_does_not_bring_it_back),
         T(who_was_paused_knows_by_the_clock_alone),
         T(a_strange_holder_ends_the_term_at_once),
         T(a_holder_that_was_emptied_by_hand_lets_others_go_first),

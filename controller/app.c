@@ -31,8 +31,8 @@
 struct app {
     const char *config_path;
     struct fl_controller_config *config;
-    struct fl_sign_key *key;
-    char *source_path; /* of the start: a source is not changed while running */
+    struct fl_sign_key *key; /* until the fan-out has it */
+    char *source_path;       /* of the start: a source is not changed while running */
 
     struct fl_reactor *reactor;
     struct fl_log_writer *writer;
@@ -165,8 +165,8 @@ static void compose(struct app *a, enum why why)
         say(&a->log, FL_LOG_ERROR, "state not made, the last one stays", "cause", "out of memory");
         return;
     }
-    fl_fanout_offer(a->fanout, s, why == CONFIG);
-    fl_backend_notice_look(&a->notice, &a->verdicts, fl_fanout_state(a->fanout),
+    fl_fanout_offer(a->fanout, "", s, why == CONFIG);
+    fl_backend_notice_look(&a->notice, &a->verdicts, fl_fanout_state(a->fanout, ""),
                            fl_reactor_now_ms(a->reactor));
     fl_admin_answer_waits(&a->admin);
 }
@@ -209,7 +209,7 @@ static void on_probed(void *arg, enum fl_probe_news news)
 static void on_tls_changed(void *arg)
 {
     const struct app *a = arg;
-    const struct fl_state *s = fl_fanout_state(a->fanout);
+    const struct fl_state *s = fl_fanout_state(a->fanout, "");
     if (s != NULL) { /* the definitions are the same: no verdict goes */
         (void)fl_cluster_prober_sync(a->prober, a->config, s);
     }
@@ -266,14 +266,12 @@ static void reload(struct app *a)
         return;
     }
     warn_fixed(a, fresh);
-    fl_fanout_set_key(a->fanout, key);
-    fl_sign_key_free(a->key);
     fl_controller_config_free(a->config);
-    a->key = key;
     a->config = fresh;
     if (fl_fanout_configure(a->fanout, fresh) < 0) {
         say(&a->log, FL_LOG_ERROR, "some sidecars are not pushed to", "cause", "out of memory");
     }
+    fl_fanout_set_key(a->fanout, &key); /* after the interval, which counts for it */
     say(&a->log, FL_LOG_INFO, "config applied", "file", a->config_path);
     compose(a, CONFIG);
 }
@@ -356,8 +354,10 @@ static int start(struct app *a)
     if (rc < 0) {
         return rc;
     }
-    const struct fl_fanout_conf fanout = {a->reactor, &a->log, a->key,
-                                          fl_reactor_wall_ms(a->reactor) / 1000, seed()};
+    const struct fl_fanout_conf fanout = {.reactor = a->reactor,
+                                          .log = &a->log,
+                                          .epoch = fl_reactor_wall_ms(a->reactor) / 1000,
+                                          .seed = seed()};
     const struct fl_source_file_conf source = {
         a->reactor, &a->log, a->source_path, FL_SOURCE_FILE_LOOK_MS, on_membership, a};
     const struct fl_cluster_prober_conf prober = {a->reactor, &a->log,        seed(), &a->verdicts,
@@ -367,6 +367,9 @@ static int start(struct app *a)
     fl_task_init(&a->recompose_now, on_recompose_now);
     rc = fl_signals_open(&a->signals, a->reactor, on_signal, a);
     rc = rc < 0 ? rc : fl_fanout_new(&fanout, &a->fanout);
+    if (rc == 0) {
+        fl_fanout_set_key(a->fanout, &a->key);
+    }
     rc = rc < 0 ? rc : fl_fanout_configure(a->fanout, a->config);
     rc = rc < 0 ? rc : fl_cluster_prober_new(&prober, &a->prober);
     rc = rc < 0 ? rc : fl_source_file_new(&source, &a->source);
@@ -381,7 +384,7 @@ static void say_started(const struct app *a)
     fl_log_text(&l, "version", FL_VERSION);
     fl_log_text(&l, "source", a->source_path);
     fl_log_int(&l, "sidecars", a->config->sidecar_count);
-    fl_log_text(&l, "keyid", a->key != NULL ? fl_sign_key_id(a->key) : "");
+    fl_log_text(&l, "keyid", fl_fanout_keyid(a->fanout));
     fl_log_end(&a->log, &l);
 }
 

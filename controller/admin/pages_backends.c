@@ -179,7 +179,7 @@ static void put_backend(struct fl_json *j, const struct page *page, const struct
 static void write_backends(struct fl_fmt *out, void *arg)
 {
     const struct page *page = arg;
-    const struct fl_state *state = fl_fanout_state(page->v->fanout);
+    const struct fl_state *state = fl_fanout_state(page->v->fanout, "");
     struct fl_json j = {out, false};
     fl_json_open(&j, NULL, '{');
     fl_json_open(&j, "backends", '[');
@@ -219,7 +219,7 @@ void fl_pages_backends(struct fl_mhd_call *call, void *arg)
 
 const struct fl_state_backend *fl_pages_find(const struct fl_admin_view *v, const char *name)
 {
-    const struct fl_state *s = fl_fanout_state(v->fanout);
+    const struct fl_state *s = fl_fanout_state(v->fanout, "");
     for (uint32_t i = 0; s != NULL && i < s->backend_count; i++) {
         if (strcmp(s->backends[i].name, name) == 0) {
             return &s->backends[i];
@@ -232,7 +232,7 @@ static void write_one(struct fl_fmt *out, void *arg)
 {
     const struct page *page = arg;
     struct fl_json j = {out, false};
-    put_backend(&j, page, fl_fanout_state(page->v->fanout), fl_pages_find(page->v, page->name));
+    put_backend(&j, page, fl_fanout_state(page->v->fanout, ""), fl_pages_find(page->v, page->name));
     fl_fmt_char(out, '\n');
 }
 

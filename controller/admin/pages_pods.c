@@ -28,6 +28,10 @@ static void put_pod(struct fl_json *j, const struct fl_fanout_view *s)
     fl_json_open(j, NULL, '{');
     fl_json_text(j, "address", s->address);
     fl_json_text(j, "id", s->id);
+    fl_json_text(j, "namespace", s->namespace);
+    fl_json_text(j, "name", s->name);
+    fl_json_text(j, "node", s->node);
+    fl_json_text(j, "configuration", s->configuration);
     fl_json_text(j, "state", fl_pages_sidecar_word(fl_pages_sidecar_state(s)));
     fl_json_int(j, "epoch", s->acked_epoch);
     fl_json_int(j, "seq", s->acked_seq);

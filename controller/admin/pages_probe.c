@@ -91,7 +91,7 @@ static void put(struct fl_fmt *out, const char *name, const char *label, const c
 
 void fl_pages_probe_metrics(struct fl_fmt *out, const struct fl_admin_view *v)
 {
-    const struct fl_state *s = fl_fanout_state(v->fanout);
+    const struct fl_state *s = fl_fanout_state(v->fanout, "");
     fl_fmt_text(out, "# HELP fairlead_controller_probes_total Probes of a backend's peers by what "
                      "they found.\n# TYPE fairlead_controller_probes_total counter\n");
     for (uint32_t i = 0; s != NULL && i < s->backend_count; i++) {

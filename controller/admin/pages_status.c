@@ -97,7 +97,7 @@ static void write_metrics(struct fl_fmt *out, void *arg)
     const struct fl_admin_view *v = arg;
     struct sums s = sum_sidecars(v->fanout);
     head(out, "leader", "gauge", "1 while this replica pushes and probes.");
-    fl_fmt_text(out, "fairlead_controller_leader 1\n"); /* a file source has no second replica */
+    fl_fmt_printf(out, "fairlead_controller_leader %d\n", fl_fanout_leads(v->fanout) ? 1 : 0);
     gauge_secs(out, "watch_age_seconds", "{resource=\"file\"}",
                "Since the membership in force was last seen to be what its source says.",
                v->services_age_ms);

@@ -12,9 +12,10 @@
 
 struct fl_edition {
     unsigned refs;
-    uint64_t number; /* struct fl_push_plan.edition */
+    uint64_t number; /* struct fl_push_group.edition */
     int64_t epoch, seq;
-    uint64_t hash; /* of the set; what a sidecar answers when it is in force there */
+    uint64_t hash;    /* of the set; what a sidecar answers when it is in force there */
+    uint64_t teaches; /* serial of the newest key in `keys` (key_ring.h); 0: it has none */
     struct fl_span body;
     char digest[FL_CONTENT_DIGEST_TEXT];
 };

@@ -4,84 +4,68 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/codec/state_json.h"
-#include "common/io/bridge/curl_bridge.h"
 #include "common/sign/message_signature.h"
-#include "controller/decide/compose.h"
 #include "controller/push/fanout_inner.h"
 
-#define PUSH_PATH        "/_/api/push/v1/state"
 #define CONTENT_TYPE     "application/json"
 #define ANSWER_MAX_BYTES ((size_t)1 << 20)
 #define FIELD_MAX        256
-
-struct fl_fanout {
-    struct fl_fanout_conf conf;
-    struct fl_curl *curl;
-    struct fl_push_plan plan;
-    struct fl_timer timer;
-    int64_t timeout_ms;
-    struct fl_state *state;     /* the newest */
-    int64_t aged_at_ms;         /* when the ages of its verdicts were right */
-    struct fl_edition *edition; /* the last one made */
-    struct fl_sidecar **sidecars;
-    uint32_t count;
-    uint64_t totals[FL_PUSH_RESULT_COUNT];
-};
-
-static void drive(struct fl_fanout *f);
-
-static int64_t now_of(const struct fl_fanout *f)
-{
-    return fl_reactor_now_ms(f->conf.reactor);
-}
+#define DAY_S            86400
+#define TEACH_LOOK_MS    250
 
 /* ---- one push ---- */
 
-/* The body for the plan's newest edition; NULL: no memory. */
-static struct fl_edition *current_edition(struct fl_fanout *f)
+static void tell(struct fl_fanout *f, struct fl_sidecar *s, enum fl_push_lesson lesson, bool good)
 {
-    const struct fl_push_plan *p = &f->plan;
-    if (f->edition != NULL && f->edition->number == p->edition) {
-        return f->edition;
+    bool recovered = good && s->told;
+    if (!recovered && lesson != FL_PUSH_UNREACHABLE) {
+        return;
     }
-    int64_t passed_ms = now_of(f) - f->aged_at_ms;
-    f->aged_at_ms += passed_ms;
-    for (uint32_t i = 0; i < f->state->backend_count; i++) {
-        struct fl_state_backend *b = &f->state->backends[i];
-        for (uint32_t k = 0; k < b->verdict_count; k++) {
-            b->verdicts[k].age_ms += passed_ms;
-        }
+    s->told = !recovered;
+    if (f->conf.news != NULL) {
+        struct fl_fanout_view view;
+        fl_fanout_fill_view(s, &view);
+        f->conf.news(f->conf.arg, recovered ? FL_FANOUT_RECOVERED : FL_FANOUT_UNREACHABLE, &view);
     }
-    struct fl_edition *made = fl_edition_new(f->state, p->edition, p->epoch, p->seq);
-    if (made != NULL) {
-        fl_edition_give(&f->edition);
-        f->edition = made;
-    }
-    return made;
 }
 
+static void tell_epoch(struct fl_fanout *f, int64_t higher)
+{
+    if (higher > f->told_epoch) {
+        f->told_epoch = higher;
+        if (f->conf.epoch_met != NULL) {
+            f->conf.epoch_met(f->conf.arg, higher);
+        }
+    }
+}
+
+/* What is told to others comes last: they may call back. */
 static void ended(struct fl_sidecar *s, const struct fl_push_judgement *j)
 {
     struct fl_fanout *f = s->owner;
-    int64_t now_ms = now_of(f);
+    int64_t now_ms = fl_fanout_now_ms(f);
     int64_t sent_epoch = s->edition != NULL ? s->edition->epoch : 0;
+    bool good = j->report.result == FL_PUSH_OK;
     f->totals[j->report.result]++;
-    if (j->report.result == FL_PUSH_OK) {
+    if (good) {
         s->acked_epoch = s->edition->epoch;
         s->acked_seq = s->edition->seq;
         s->acked_unix_ms = fl_reactor_wall_ms(f->conf.reactor);
         s->observations = j->answer.observations;
         s->observation_count = j->answer.count;
+        s->signer = s->edition->teaches > 0 ? s->edition->teaches : s->signer;
     }
     fl_edition_give(&s->edition);
     enum fl_push_lesson lesson = fl_push_plan_settle(&f->plan, &s->target, &j->report, now_ms);
     fl_fanout_say(f->conf.log, s, j, lesson, sent_epoch, now_ms);
+    tell(f, s, lesson, good);
+    tell_epoch(f, f->plan.met_epoch);
 }
 
 static void on_done(void *arg, const struct fl_curl_answer *a)
 {
     struct fl_sidecar *s = arg;
+    struct fl_fanout *f = s->owner;
     struct fl_push_judgement j;
     struct fl_arena arena;
     s->call = NULL;
@@ -93,8 +77,11 @@ static void on_done(void *arg, const struct fl_curl_answer *a)
     } else {
         fl_arena_done(&arena);
     }
+    if (a->status == 401) { /* it does not know this key: perhaps one of before */
+        s->signer = fl_key_ring_older(&f->ring, s->signer);
+    }
     ended(s, &j);
-    drive(s->owner);
+    fl_fanout_drive_later(f);
 }
 
 /* 0 or -errno; the answer comes to on_done. */
@@ -104,9 +91,9 @@ static int start(struct fl_sidecar *s)
     struct fl_sig_fields sig;
     char id[FIELD_MAX], digest[FIELD_MAX], input[FIELD_MAX], signature[FIELD_MAX];
     const char *fields[] = {"Content-Type: " CONTENT_TYPE, id, digest, input, signature, NULL};
-    const struct fl_sig_request rq = {FL_SPAN("PUT"), FL_SPAN(PUSH_PATH), FL_SPAN(CONTENT_TYPE),
+    const struct fl_sig_request rq = {FL_SPAN("PUT"), FL_SPAN(FL_PUSH_PATH), FL_SPAN(CONTENT_TYPE),
                                       fl_span_of(s->id)};
-    int rc = fl_message_sign_digest(f->conf.key, &rq, s->edition->digest,
+    int rc = fl_message_sign_digest(fl_key_ring_get(&f->ring, s->signer), &rq, s->edition->digest,
                                     fl_reactor_wall_ms(f->conf.reactor) / 1000, &sig);
     if (rc < 0) {
         return rc;
@@ -121,7 +108,9 @@ static int start(struct fl_sidecar *s)
     for (size_t i = 0; i < FL_COUNTOF(all); i++) {
         struct fl_fmt to = fl_fmt_of(all[i].to, FIELD_MAX);
         fl_fmt_printf(&to, "%s: %s", all[i].name, all[i].value);
-        FL_MUST(!to.cut); /* an id is at most 128 bytes */
+        if (to.cut) {
+            return -EINVAL;
+        }
     }
     const struct fl_curl_conf conf = {.method = "PUT",
                                       .url = s->url,
@@ -136,7 +125,7 @@ static int start(struct fl_sidecar *s)
 
 static void send_newest(struct fl_fanout *f, struct fl_sidecar *s)
 {
-    struct fl_edition *e = current_edition(f);
+    struct fl_edition *e = fl_fanout_edition(f, s->configuration);
     int rc = -ENOMEM;
     if (e != NULL) {
         s->edition = fl_edition_take(e);
@@ -150,14 +139,100 @@ static void send_newest(struct fl_fanout *f, struct fl_sidecar *s)
     }
 }
 
+void fl_fanout_break_off(struct fl_sidecar *s)
+{
+    fl_curl_cancel(&s->call);
+    fl_edition_give(&s->edition);
+}
+
+/* ---- a new key ---- */
+
+static void publish_all(struct fl_fanout *f)
+{
+    fl_list_each (it, &f->plan.groups) {
+        struct fl_push_group *g = fl_container_of(it, struct fl_push_group, node);
+        if (g->stated) {
+            fl_push_plan_changed(&f->plan, g, true, fl_fanout_now_ms(f));
+        }
+    }
+}
+
+static void say_key(const struct fl_fanout *f, const char *msg)
+{
+    struct fl_log_line l;
+    fl_log_begin(f->conf.log, &l, FL_LOG_INFO, msg);
+    fl_log_text(&l, "keyid", fl_fanout_keyid(f));
+    fl_log_end(f->conf.log, &l);
+}
+
+static bool all_reached_know(const struct fl_fanout *f)
+{
+    uint64_t newest = fl_key_ring_newest(&f->ring);
+    for (uint32_t i = 0; i < f->count; i++) {
+        const struct fl_sidecar *s = f->sidecars[i];
+        if (s->target.failures == 0 && s->signer != newest) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void look_at_teaching(struct fl_fanout *f)
+{
+    int64_t now_ms = fl_fanout_now_ms(f);
+    if (now_ms < f->teach_look_ms) {
+        return;
+    }
+    if (now_ms < f->teach_until_ms && (!fl_fanout_leads(f) || !all_reached_know(f))) {
+        f->teach_look_ms = now_ms + TEACH_LOOK_MS;
+        return;
+    }
+    f->teach_look_ms = INT64_MAX;
+    fl_key_ring_end_teaching(&f->ring);
+    say_key(f, "the signing key was replaced, the one before is withdrawn");
+    publish_all(f);
+}
+
+void fl_fanout_set_key(struct fl_fanout *f, struct fl_sign_key **key)
+{
+    if (*key == NULL) {
+        return;
+    }
+    int rc = fl_key_ring_add(&f->ring, key);
+    for (uint32_t i = 0; i < f->count && rc == 0; i++) { /* from before there was any */
+        struct fl_sidecar *s = f->sidecars[i];
+        s->signer = s->signer > 0 ? s->signer : fl_key_ring_newest(&f->ring);
+    }
+    if (rc < 0) {
+        say_key(f, "out of memory, the signing key stays as it was");
+    }
+    if (rc > 0) {
+        say_key(f, "sidecars are told of another signing key");
+        f->teach_look_ms = fl_fanout_now_ms(f) + TEACH_LOOK_MS;
+        f->teach_until_ms = fl_fanout_now_ms(f) + 3 * f->plan.interval_ms;
+        publish_all(f);
+    }
+    fl_fanout_drive_later(f);
+}
+
+const char *fl_fanout_keyid(const struct fl_fanout *f)
+{
+    const struct fl_sign_key *k = fl_key_ring_get(&f->ring, fl_key_ring_newest(&f->ring));
+    return k != NULL ? fl_sign_key_id(k) : "";
+}
+
+/* ---- the pace ---- */
+
 static void drive(struct fl_fanout *f)
 {
     struct fl_push_target *t;
-    fl_push_plan_run(&f->plan, now_of(f));
-    while ((t = fl_push_plan_take(&f->plan)) != NULL) {
+    look_at_teaching(f);
+    fl_push_plan_run(&f->plan, fl_fanout_now_ms(f));
+    while (f->ring.count > 0 && (t = fl_push_plan_take(&f->plan)) != NULL) {
         send_newest(f, fl_container_of(t, struct fl_sidecar, target));
     }
     int64_t next_ms = fl_push_plan_next_ms(&f->plan);
+    next_ms = f->teach_look_ms < next_ms ? f->teach_look_ms : next_ms;
     if (next_ms == INT64_MAX) {
         fl_timer_off(&f->timer);
     } else {
@@ -170,143 +245,14 @@ static void on_timer(struct fl_timer *t)
     drive(fl_container_of(t, struct fl_fanout, timer));
 }
 
-/* ---- what to push ---- */
-
-/* Does this verdict, which takes a peer out, come so much later than the one before (its probe took
- * long) that sidecars would let that expire before the next refresh? */
-static bool is_overdue(const struct fl_fanout *f, const struct fl_state_verdict *old,
-                       const struct fl_state_verdict *fresh)
+static void on_turn_end(struct fl_task *t)
 {
-    int64_t old_age_ms = old->age_ms + now_of(f) - f->aged_at_ms;
-    return fl_verdict_blocks(fresh->status) && fresh->age_ms < old_age_ms &&
-           old_age_ms > f->plan.interval_ms + f->plan.interval_ms / 2;
+    drive(fl_container_of(t, struct fl_fanout, turn_end));
 }
 
-/* a: the one so far. */
-static bool same_verdicts(const struct fl_fanout *f, const struct fl_state *a,
-                          const struct fl_state *b)
+void fl_fanout_drive_later(struct fl_fanout *f)
 {
-    for (uint32_t i = 0; i < a->backend_count; i++) { /* the same backends: their hash is one */
-        const struct fl_state_backend *x = &a->backends[i], *y = &b->backends[i];
-        if (x->verdict_count != y->verdict_count) {
-            return false;
-        }
-        for (uint32_t k = 0; k < x->verdict_count; k++) {
-            const struct fl_state_verdict *v = &x->verdicts[k], *w = &y->verdicts[k];
-            if (strcmp(v->address, w->address) != 0 || v->status != w->status ||
-                strcmp(v->cause.code, w->cause.code) != 0 || is_overdue(f, v, w)) {
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
-void fl_fanout_offer(struct fl_fanout *f, struct fl_state *s, bool at_once)
-{
-    s->hash = fl_state_json_hash(s);
-    bool same = f->state != NULL && s->hash == f->state->hash && same_verdicts(f, f->state, s);
-    bool urgent = at_once || fl_compose_takes_away(f->state, s);
-    fl_state_free(f->state);
-    f->state = s;
-    f->aged_at_ms = now_of(f);
-    if (!same) {
-        fl_push_plan_changed(&f->plan, urgent, now_of(f));
-    }
-    drive(f);
-}
-
-const struct fl_state *fl_fanout_state(const struct fl_fanout *f)
-{
-    return f->state;
-}
-
-/* ---- whom to push to ---- */
-
-static void free_sidecar(struct fl_sidecar *s)
-{
-    fl_curl_cancel(&s->call);
-    fl_push_plan_leave(&s->owner->plan, &s->target);
-    fl_edition_give(&s->edition);
-    fl_arena_done(&s->arena);
-    free(s);
-}
-
-static const char *put(struct fl_fmt *f, const char *prefix, const char *text, const char *suffix)
-{
-    const char *at = f->base + f->len;
-    fl_fmt_text(f, prefix);
-    fl_fmt_text(f, text);
-    fl_fmt_text(f, suffix);
-    f->len++; /* the NUL stays */
-    return at;
-}
-
-static struct fl_sidecar *new_sidecar(struct fl_fanout *f, const struct fl_sidecar_conf *c)
-{
-    size_t cap = 2 * strlen(c->address) + strlen(c->id) + sizeof("http://" PUSH_PATH) + 3;
-    struct fl_sidecar *s = calloc(1, sizeof(*s) + cap);
-    if (s == NULL) {
-        return NULL;
-    }
-    struct fl_fmt text = fl_fmt_of(s->text, cap);
-    s->address = put(&text, "", c->address, "");
-    s->id = put(&text, "", c->id, "");
-    s->url = put(&text, "http://", c->address, PUSH_PATH);
-    FL_MUST(!text.cut);
-    s->owner = f;
-    s->hint = "";
-    fl_arena_init(&s->arena, FL_SIDECAR_ANSWER_MAX_BYTES);
-    fl_push_plan_join(&f->plan, &s->target, now_of(f));
-    return s;
-}
-
-static struct fl_sidecar *find_sidecar(const struct fl_fanout *f, const struct fl_sidecar_conf *c)
-{
-    for (uint32_t i = 0; i < f->count; i++) {
-        struct fl_sidecar *s = f->sidecars[i];
-        if (!s->kept && strcmp(s->address, c->address) == 0 && strcmp(s->id, c->id) == 0) {
-            return s;
-        }
-    }
-    return NULL;
-}
-
-static int take_sidecars(struct fl_fanout *f, const struct fl_controller_config *c)
-{
-    struct fl_sidecar **fresh = calloc((size_t)c->sidecar_count + 1, sizeof(struct fl_sidecar *));
-    uint32_t count = 0;
-    int rc = fresh != NULL ? 0 : -ENOMEM;
-    for (uint32_t i = 0; fresh != NULL && i < c->sidecar_count; i++) {
-        struct fl_sidecar *s = find_sidecar(f, &c->sidecars[i]);
-        s = s != NULL ? s : new_sidecar(f, &c->sidecars[i]);
-        if (s == NULL) {
-            rc = -ENOMEM;
-            continue;
-        }
-        s->kept = true;
-        fresh[count++] = s;
-    }
-    if (fresh == NULL) {
-        return rc;
-    }
-    for (uint32_t i = 0; i < f->count; i++) {
-        if (!f->sidecars[i]->kept) {
-            free_sidecar(f->sidecars[i]);
-        }
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        fresh[i]->kept = false;
-    }
-    free(f->sidecars);
-    f->sidecars = fresh;
-    f->count = count;
-    return rc;
-}
-
-void fl_fanout_set_key(struct fl_fanout *f, const struct fl_sign_key *key)
-{
-    f->conf.key = key;
+    fl_reactor_later(f->conf.reactor, &f->turn_end);
 }
 
 /* A backend that is probed more often than the others sets the pace: its verdicts expire after
@@ -323,14 +269,77 @@ static int64_t refresh_ms(const struct fl_controller_config *c)
     return least_ms;
 }
 
+static int take_list(struct fl_fanout *f, const struct fl_controller_config *c)
+{
+    struct fl_fanout_target *list = calloc((size_t)c->sidecar_count + 1, sizeof(*list));
+    if (list == NULL) {
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < c->sidecar_count; i++) {
+        list[i] = (struct fl_fanout_target){.address = c->sidecars[i].address,
+                                            .id = c->sidecars[i].id,
+                                            .namespace = "",
+                                            .name = "",
+                                            .node = "",
+                                            .configuration = ""};
+    }
+    int rc = fl_fanout_set_targets(f, list, c->sidecar_count);
+    free(list);
+    return rc;
+}
+
 int fl_fanout_configure(struct fl_fanout *f, const struct fl_controller_config *c)
 {
-    FL_MUST(f->conf.key != NULL || c->sidecar_count == 0);
-    f->plan.interval_ms = refresh_ms(c);
     f->plan.settle_ms = c->push.settle_ms;
     f->plan.concurrency = c->push.concurrency;
     f->timeout_ms = c->push.timeout_ms;
-    return take_sidecars(f, c);
+    fl_push_plan_set_interval(&f->plan, refresh_ms(c), fl_fanout_now_ms(f));
+    if (c->source_file[0] != '\0') {
+        return take_list(f, c);
+    }
+    fl_fanout_drive_later(f);
+    return 0;
+}
+
+/* ---- leadership ---- */
+
+void fl_fanout_lead(struct fl_fanout *f, int64_t epoch)
+{
+    int64_t clock = fl_reactor_wall_ms(f->conf.reactor) / 1000 + DAY_S;
+    /* a Lease counts in 32 bits, and a controller without election takes the time for its epoch */
+    f->plan.epoch_max = clock < INT32_MAX ? clock : INT32_MAX;
+    if (!fl_push_plan_lead(&f->plan, epoch, fl_fanout_now_ms(f))) {
+        fl_reactor_later(f->conf.reactor, &f->met);
+        return;
+    }
+    f->told_epoch = epoch;
+    fl_fanout_drive_later(f);
+}
+
+void fl_fanout_follow(struct fl_fanout *f)
+{
+    fl_push_plan_follow(&f->plan);
+    for (uint32_t i = 0; i < f->count; i++) {
+        fl_fanout_break_off(f->sidecars[i]);
+    }
+    fl_fanout_drive_later(f);
+}
+
+bool fl_fanout_leads(const struct fl_fanout *f)
+{
+    return f->plan.mode != FL_PUSH_FOLLOWS;
+}
+
+int64_t fl_fanout_epoch(const struct fl_fanout *f)
+{
+    return f->plan.epoch;
+}
+
+static void on_met(struct fl_task *t)
+{
+    struct fl_fanout *f = fl_container_of(t, struct fl_fanout, met);
+    f->told_epoch = 0;
+    tell_epoch(f, f->plan.epoch);
 }
 
 /* ---- life ---- */
@@ -342,10 +351,18 @@ int fl_fanout_new(const struct fl_fanout_conf *conf, struct fl_fanout **ret)
         return -ENOMEM;
     }
     f->conf = *conf;
-    fl_push_plan_init(&f->plan, conf->epoch, conf->seed);
+    f->timeout_ms = 5000;
+    f->teach_look_ms = INT64_MAX;
+    fl_push_plan_init(&f->plan, conf->elected ? 0 : conf->epoch, conf->seed);
     fl_timer_init(&f->timer, on_timer);
-    int rc = fl_curl_new(conf->reactor, &f->curl);
+    fl_task_init(&f->met, on_met);
+    fl_task_init(&f->turn_end, on_turn_end);
+    fl_smap_init(&f->configurations, conf->seed);
+    fl_smap_init(&f->by_key, conf->seed);
+    f->plain = fl_fanout_take_configuration(f, "");
+    int rc = f->plain != NULL ? fl_curl_new(conf->reactor, &f->curl) : -ENOMEM;
     if (rc < 0) {
+        fl_fanout_free_configurations(f);
         free(f);
         return rc;
     }
@@ -356,43 +373,16 @@ int fl_fanout_new(const struct fl_fanout_conf *conf, struct fl_fanout **ret)
 struct fl_fanout *fl_fanout_free(struct fl_fanout *f)
 {
     if (f != NULL) {
-        for (uint32_t i = 0; i < f->count; i++) {
-            free_sidecar(f->sidecars[i]);
-        }
-        free(f->sidecars);
+        fl_fanout_free_targets(f);
+        fl_fanout_free_configurations(f);
         fl_timer_remove(f->conf.reactor, &f->timer);
+        fl_list_remove(&f->met.node);
+        fl_list_remove(&f->turn_end.node);
         fl_curl_free(f->curl);
-        fl_edition_give(&f->edition);
-        fl_state_free(f->state);
+        fl_key_ring_done(&f->ring);
         free(f);
     }
     return NULL;
-}
-
-/* ---- what is known ---- */
-
-uint32_t fl_fanout_count(const struct fl_fanout *f)
-{
-    return f->count;
-}
-
-void fl_fanout_view(const struct fl_fanout *f, uint32_t i, struct fl_fanout_view *ret)
-{
-    FL_MUST(i < f->count);
-    const struct fl_sidecar *s = f->sidecars[i];
-    *ret = (struct fl_fanout_view){
-        .address = s->address,
-        .id = s->id,
-        .acked_epoch = s->acked_epoch,
-        .acked_seq = s->acked_seq,
-        .acked_unix_ms = s->acked_unix_ms,
-        .lag_ms = fl_push_plan_lag_ms(&s->target, now_of(f)),
-        .failures = s->target.failures,
-        .error = &s->error,
-        .hint = s->hint,
-        .observations = s->observations,
-        .observation_count = s->observation_count,
-    };
 }
 
 uint64_t fl_fanout_total(const struct fl_fanout *f, enum fl_push_result r)

@@ -1,24 +1,41 @@
-/* fanout_inner - one sidecar, as the files of this folder see it. Nobody outside includes this. */
+/* fanout_inner - the fan-out, as the files of this folder see it. Nobody outside includes this. */
 #ifndef FL_CONTROLLER_PUSH_FANOUT_INNER_H
 #define FL_CONTROLLER_PUSH_FANOUT_INNER_H
 
 #include "common/base/arena.h"
+#include "common/base/smap.h"
 #include "common/io/bridge/curl_bridge.h"
-#include "common/io/log.h"
 #include "controller/decide/push_plan.h"
 #include "controller/push/edition.h"
+#include "controller/push/fanout.h"
+#include "controller/push/key_ring.h"
 #include "controller/push/push_judge.h"
 
 #define FL_SIDECAR_ANSWER_MAX_BYTES ((size_t)8 << 20)
+#define FL_PUSH_PATH                "/_/api/push/v1/state"
+
+/* The state of one configuration; its targets are in the group. */
+struct fl_configuration {
+    struct fl_push_group group;
+    struct fl_state *state;     /* the newest; NULL: none was offered */
+    int64_t aged_at_ms;         /* when the ages of its verdicts were right */
+    struct fl_edition *edition; /* the last one made */
+    char key[];
+};
 
 struct fl_sidecar {
     struct fl_push_target target;
     struct fl_fanout *owner;
-    const char *address, *id, *url; /* into text */
-    struct fl_edition *edition;     /* of the push in flight */
+    struct fl_configuration *configuration;
+    const char *address, *id, *url, *namespace, *name, *node; /* into text */
+    struct fl_span key;                                       /* address, NUL, id */
+    uint32_t at;                                              /* in fl_fanout.sidecars */
+    uint64_t mark;                                            /* of the list that it was last in */
+    uint64_t signer;            /* serial of the key that it is known to take */
+    struct fl_edition *edition; /* of the push in flight */
     struct fl_curl_call *call;
-    bool kept;    /* while the list is made anew */
     bool reached; /* ever */
+    bool told;    /* people were told that it is unreachable */
 
     /* of the last good answer */
     int64_t acked_epoch, acked_seq, acked_unix_ms;
@@ -32,6 +49,48 @@ struct fl_sidecar {
     int64_t failing_since_ms;
     char text[];
 };
+
+struct fl_fanout {
+    struct fl_fanout_conf conf;
+    struct fl_curl *curl;
+    struct fl_push_plan plan;
+    struct fl_timer timer;
+    struct fl_task turn_end;
+    struct fl_task met; /* tells of `used` */
+    int64_t timeout_ms;
+    int64_t told_epoch; /* the highest that epoch_met was called with */
+    struct fl_key_ring ring;
+    int64_t teach_until_ms, teach_look_ms; /* the latter INT64_MAX: not teaching */
+    struct fl_smap configurations;         /* by key, "" too */
+    struct fl_configuration *plain;        /* ""; always there */
+    struct fl_smap by_key;                 /* sidecars */
+    struct fl_sidecar **sidecars;
+    uint32_t count, cap;
+    uint64_t mark;
+    uint64_t totals[FL_PUSH_RESULT_COUNT];
+};
+
+static inline int64_t fl_fanout_now_ms(const struct fl_fanout *f)
+{
+    return fl_reactor_now_ms(f->conf.reactor);
+}
+
+/* At the end of this turn: sends what may be sent then, and sets the timer. */
+void fl_fanout_drive_later(struct fl_fanout *f);
+/* Breaks off the push in flight, if any; nothing is reported for it. */
+void fl_fanout_break_off(struct fl_sidecar *s);
+void fl_fanout_fill_view(const struct fl_sidecar *s, struct fl_fanout_view *ret);
+void fl_fanout_free_targets(struct fl_fanout *f); /* all of them */
+
+/* Makes it where it is not known. NULL: no memory. */
+struct fl_configuration *fl_fanout_take_configuration(struct fl_fanout *f, const char *key);
+struct fl_configuration *fl_fanout_find_configuration(const struct fl_fanout *f, const char *key);
+/* Forgets it if it has no target and is not "". */
+void fl_fanout_let_go(struct fl_fanout *f, struct fl_configuration *c);
+void fl_fanout_sweep_configurations(struct fl_fanout *f);
+void fl_fanout_free_configurations(struct fl_fanout *f);
+/* The body of the group's newest edition; NULL: no memory. */
+struct fl_edition *fl_fanout_edition(struct fl_fanout *f, struct fl_configuration *c);
 
 /* Keeps the cause, and tells people what is worth telling, once. `sent` is the epoch of the push.
  */

@@ -13,6 +13,7 @@
 #define INTERVAL 30000
 
 static struct fl_push_plan plan;
+static struct fl_push_group group;
 static struct fl_push_target a, b;
 
 static int set_up(void **state)
@@ -20,8 +21,9 @@ static int set_up(void **state)
     (void)state;
     fl_push_plan_init(&plan, EPOCH, 42);
     plan.concurrency = 8;
-    fl_push_plan_join(&plan, &a, T0);
-    fl_push_plan_join(&plan, &b, T0);
+    fl_push_plan_enter(&plan, &group);
+    fl_push_plan_join(&plan, &group, &a, T0);
+    fl_push_plan_join(&plan, &group, &b, T0);
     return 0;
 }
 
@@ -62,7 +64,7 @@ static void nothing_is_sent_before_there_is_a_state(void **state)
 static void the_first_state_goes_out_at_once_to_all_under_one_pair(void **state)
 {
     (void)state;
-    fl_push_plan_changed(&plan, false, T0);
+    fl_push_plan_changed(&plan, &group, false, T0);
     assert_ptr_equal(take(T0), &a);
     assert_ptr_equal(take(T0), &b);
     assert_null(take(T0));
@@ -73,10 +75,10 @@ static void the_first_state_goes_out_at_once_to_all_under_one_pair(void **state)
 static void an_addition_settles_and_later_ones_do_not_move_it(void **state)
 {
     (void)state;
-    fl_push_plan_changed(&plan, true, T0);
+    fl_push_plan_changed(&plan, &group, true, T0);
     assert_int_equal(deliver(T0), 2);
-    fl_push_plan_changed(&plan, false, T0 + 100);
-    fl_push_plan_changed(&plan, false, T0 + 140);
+    fl_push_plan_changed(&plan, &group, false, T0 + 100);
+    fl_push_plan_changed(&plan, &group, false, T0 + 140);
     assert_int_equal(fl_push_plan_next_ms(&plan), T0 + 150);
     assert_int_equal(deliver(T0 + 149), 0);
     assert_int_equal(deliver(T0 + 150), 2);
@@ -86,10 +88,10 @@ static void an_addition_settles_and_later_ones_do_not_move_it(void **state)
 static void a_removal_does_not_wait_and_takes_what_settles_with_it(void **state)
 {
     (void)state;
-    fl_push_plan_changed(&plan, true, T0);
+    fl_push_plan_changed(&plan, &group, true, T0);
     assert_int_equal(deliver(T0), 2);
-    fl_push_plan_changed(&plan, false, T0 + 100);
-    fl_push_plan_changed(&plan, true, T0 + 110);
+    fl_push_plan_changed(&plan, &group, false, T0 + 100);
+    fl_push_plan_changed(&plan, &group, true, T0 + 110);
     assert_int_equal(deliver(T0 + 110), 2);
     assert_int_equal(deliver(T0 + 150), 0); /* nothing is left to settle */
     assert_int_equal(plan.seq, 2);
@@ -99,9 +101,9 @@ static void settle_zero_means_at_once(void **state)
 {
     (void)state;
     plan.settle_ms = 0;
-    fl_push_plan_changed(&plan, false, T0);
+    fl_push_plan_changed(&plan, &group, false, T0);
     assert_int_equal(deliver(T0), 2);
-    fl_push_plan_changed(&plan, false, T0 + 5);
+    fl_push_plan_changed(&plan, &group, false, T0 + 5);
     assert_int_equal(deliver(T0 + 5), 2);
 }
 
@@ -109,10 +111,10 @@ static void one_push_is_in_flight_and_the_newest_follows_never_a_queue(void **st
 {
     (void)state;
     fl_push_plan_leave(&plan, &b);
-    fl_push_plan_changed(&plan, true, T0);
+    fl_push_plan_changed(&plan, &group, true, T0);
     assert_ptr_equal(take(T0), &a);
     for (int i = 1; i <= 10; i++) {
-        fl_push_plan_changed(&plan, true, T0 + i);
+        fl_push_plan_changed(&plan, &group, true, T0 + i);
         assert_null(take(T0 + i));
     }
     assert_int_equal(end(&a, FL_PUSH_OK, T0 + 20), FL_PUSH_NOTHING);
@@ -127,12 +129,12 @@ static void concurrency_bounds_what_is_in_flight_first_come_first_served(void **
     (void)state;
     struct fl_push_target c;
     plan.concurrency = 2;
-    fl_push_plan_join(&plan, &c, T0);
-    fl_push_plan_changed(&plan, true, T0);
+    fl_push_plan_join(&plan, &group, &c, T0);
+    fl_push_plan_changed(&plan, &group, true, T0);
     assert_ptr_equal(take(T0), &a);
     assert_ptr_equal(take(T0), &b);
     assert_null(take(T0));
-    fl_push_plan_changed(&plan, true, T0 + 1);
+    fl_push_plan_changed(&plan, &group, true, T0 + 1);
     (void)end(&b, FL_PUSH_OK, T0 + 2);
     assert_ptr_equal(take(T0 + 2), &c); /* b needs the newest too, but c waited */
     assert_null(take(T0 + 2));
@@ -149,20 +151,20 @@ static void the_silent_ones_take_a_quarter_of_the_places_and_let_the_others_by(v
     fl_push_plan_leave(&plan, &a);
     fl_push_plan_leave(&plan, &b);
     for (int i = 0; i < 20; i++) {
-        fl_push_plan_join(&plan, &silent[i], T0);
+        fl_push_plan_join(&plan, &group, &silent[i], T0);
     }
-    fl_push_plan_changed(&plan, true, T0);
+    fl_push_plan_changed(&plan, &group, true, T0);
     while ((t = take(T0)) != NULL) { /* eight at a time: nobody is known to be silent yet */
         (void)end(t, FL_PUSH_FAILED, T0);
     }
-    fl_push_plan_join(&plan, &a, T0 + 2000);
+    fl_push_plan_join(&plan, &group, &a, T0 + 2000);
     assert_ptr_equal(take(T0 + 2000), &a); /* although the others have waited longer */
     while ((t = take(T0 + 2000)) != NULL) {
         flying_silent++;
     }
     assert_int_equal(flying_silent, 2);
     assert_int_equal(end(&a, FL_PUSH_OK, T0 + 2100), FL_PUSH_NOTHING);
-    fl_push_plan_changed(&plan, true, T0 + 2100);
+    fl_push_plan_changed(&plan, &group, true, T0 + 2100);
     assert_ptr_equal(take(T0 + 2100), &a);
     assert_null(take(T0 + 2100));
     plan.concurrency = 1; /* one place is for everybody */
@@ -178,13 +180,13 @@ static void the_silent_ones_take_a_quarter_of_the_places_and_let_the_others_by(v
 static void an_unchanged_state_is_pushed_again_each_interval_with_a_new_seq(void **state)
 {
     (void)state;
-    fl_push_plan_changed(&plan, true, T0);
+    fl_push_plan_changed(&plan, &group, true, T0);
     assert_int_equal(deliver(T0), 2);
     assert_int_equal(fl_push_plan_next_ms(&plan), T0 + INTERVAL);
     assert_int_equal(deliver(T0 + INTERVAL - 1), 0);
     assert_int_equal(deliver(T0 + INTERVAL), 2);
     assert_int_equal(plan.seq, 2);
-    fl_push_plan_changed(&plan, true,
+    fl_push_plan_changed(&plan, &group, true,
                          T0 + INTERVAL + 10000); /* a change starts the interval anew */
     assert_int_equal(deliver(T0 + INTERVAL + 10000), 2);
     assert_int_equal(deliver(T0 + 2 * INTERVAL), 0);
@@ -200,9 +202,10 @@ static void failures_back_off_from_1_to_30_seconds_with_jitter(void **state)
     for (uint64_t seed = 1; seed <= 50; seed++) {
         int64_t now_ms = T0;
         fl_push_plan_init(&plan, EPOCH, seed * 7919);
-        fl_push_plan_join(&plan, &a, T0);
+        fl_push_plan_enter(&plan, &group);
+        fl_push_plan_join(&plan, &group, &a, T0);
         plan.interval_ms = 1000000000; /* refreshes stay out of it */
-        fl_push_plan_changed(&plan, true, T0);
+        fl_push_plan_changed(&plan, &group, true, T0);
         for (size_t i = 0; i < FL_COUNTOF(least); i++) {
             assert_ptr_equal(take(now_ms), &a);
             (void)end(&a, i % 2 ? FL_PUSH_REFUSED : FL_PUSH_FAILED, now_ms);
@@ -222,10 +225,10 @@ static void a_change_does_not_cut_the_back_off_short_but_is_what_is_sent_then(vo
 {
     (void)state;
     fl_push_plan_leave(&plan, &b);
-    fl_push_plan_changed(&plan, true, T0);
+    fl_push_plan_changed(&plan, &group, true, T0);
     assert_ptr_equal(take(T0), &a);
     (void)end(&a, FL_PUSH_FAILED, T0);
-    fl_push_plan_changed(&plan, true, T0 + 10);
+    fl_push_plan_changed(&plan, &group, true, T0 + 10);
     assert_null(take(T0 + 10));
     assert_ptr_equal(take(T0 + 1500), &a);
     assert_int_equal(a.sent, plan.edition);
@@ -238,14 +241,14 @@ static void the_third_failure_is_the_one_to_tell_and_success_forgets(void **stat
                                                FL_PUSH_UNREACHABLE, FL_PUSH_FAILS_STILL};
     int64_t now_ms = T0;
     fl_push_plan_leave(&plan, &b);
-    fl_push_plan_changed(&plan, true, T0);
+    fl_push_plan_changed(&plan, &group, true, T0);
     for (size_t i = 0; i < FL_COUNTOF(want); i++, now_ms += 60000) {
         assert_ptr_equal(take(now_ms), &a);
         assert_int_equal(end(&a, FL_PUSH_FAILED, now_ms), want[i]);
     }
     assert_ptr_equal(take(now_ms), &a);
     assert_int_equal(end(&a, FL_PUSH_OK, now_ms), FL_PUSH_RECOVERED);
-    fl_push_plan_changed(&plan, true, now_ms);
+    fl_push_plan_changed(&plan, &group, true, now_ms);
     assert_ptr_equal(take(now_ms), &a);
     assert_int_equal(end(&a, FL_PUSH_FAILED, now_ms), FL_PUSH_FAILS);
     assert_true(a.not_before_ms - now_ms <= 1500); /* from the start again */
@@ -257,7 +260,7 @@ static void a_higher_seq_of_our_epoch_is_gone_on_from_for_that_sidecar_alone(voi
 {
     (void)state;
     const struct fl_push_report told = {.result = FL_PUSH_CONFLICT, .epoch = EPOCH, .seq = 500};
-    fl_push_plan_changed(&plan, true, T0);
+    fl_push_plan_changed(&plan, &group, true, T0);
     assert_ptr_equal(take(T0), &a);
     assert_ptr_equal(take(T0), &b);
     assert_int_equal(end(&b, FL_PUSH_OK, T0), FL_PUSH_NOTHING);
@@ -275,7 +278,7 @@ static void our_own_pair_told_back_is_stepped_over(void **state)
 {
     (void)state;
     const struct fl_push_report told = {.result = FL_PUSH_CONFLICT, .epoch = EPOCH, .seq = 1};
-    fl_push_plan_changed(&plan, true, T0);
+    fl_push_plan_changed(&plan, &group, true, T0);
     assert_ptr_equal(take(T0), &a);
     assert_int_equal(fl_push_plan_settle(&plan, &a, &told, T0), FL_PUSH_SEQ_RAISED);
     assert_int_equal(plan.seq, 2);
@@ -285,7 +288,7 @@ static void a_higher_epoch_is_taken_over_and_one_added(void **state)
 {
     (void)state;
     const struct fl_push_report told = {.result = FL_PUSH_CONFLICT, .epoch = EPOCH + 50, .seq = 9};
-    fl_push_plan_changed(&plan, true, T0);
+    fl_push_plan_changed(&plan, &group, true, T0);
     assert_ptr_equal(take(T0), &a);
     assert_ptr_equal(take(T0), &b);
     assert_int_equal(fl_push_plan_settle(&plan, &a, &told, T0), FL_PUSH_EPOCH_RAISED);
@@ -306,7 +309,7 @@ static void a_sidecar_that_never_agrees_becomes_a_failure_instead_of_a_loop(void
         int pushes = 0;
         set_up(NULL);
         fl_push_plan_leave(&plan, &b);
-        fl_push_plan_changed(&plan, true, T0);
+        fl_push_plan_changed(&plan, &group, true, T0);
         while (take(T0) == &a) {
             struct fl_push_report told = {.result = FL_PUSH_CONFLICT, .epoch = epochs[k], .seq = 5};
             told.epoch += k == 0 ? plan.epoch - EPOCH : 0;
@@ -333,7 +336,7 @@ static void nonsense_is_not_followed(void **state)
     };
     for (size_t i = 0; i < FL_COUNTOF(told); i++) {
         set_up(NULL);
-        fl_push_plan_changed(&plan, true, T0);
+        fl_push_plan_changed(&plan, &group, true, T0);
         assert_ptr_equal(take(T0), &a);
         assert_int_equal(fl_push_plan_settle(&plan, &a, &told[i], T0), FL_PUSH_FAILS);
         assert_int_equal(plan.epoch, EPOCH);
@@ -347,7 +350,7 @@ static void another_hash_is_pushed_over_once_and_then_only_with_the_next_edition
     const struct fl_push_report differs = {.result = FL_PUSH_OK, .hash_differs = true},
                                 same = {.result = FL_PUSH_OK};
     fl_push_plan_leave(&plan, &b);
-    fl_push_plan_changed(&plan, true, T0);
+    fl_push_plan_changed(&plan, &group, true, T0);
     assert_ptr_equal(take(T0), &a);
     assert_int_equal(fl_push_plan_settle(&plan, &a, &differs, T0), FL_PUSH_DRIFTED);
     assert_ptr_equal(take(T0), &a);
@@ -364,11 +367,11 @@ static void lag_is_the_age_of_the_oldest_change_a_sidecar_does_not_have(void **s
 {
     (void)state;
     fl_push_plan_leave(&plan, &b);
-    fl_push_plan_changed(&plan, true, T0);
+    fl_push_plan_changed(&plan, &group, true, T0);
     assert_ptr_equal(take(T0 + 5), &a);
     assert_int_equal(fl_push_plan_lag_ms(&a, T0 + 10), 10);
-    fl_push_plan_changed(&plan, true, T0 + 20); /* not in the push under way */
-    fl_push_plan_changed(&plan, true, T0 + 25);
+    fl_push_plan_changed(&plan, &group, true, T0 + 20); /* not in the push under way */
+    fl_push_plan_changed(&plan, &group, true, T0 + 25);
     (void)end(&a, FL_PUSH_OK, T0 + 30);
     assert_int_equal(fl_push_plan_lag_ms(&a, T0 + 40), 20);
     assert_int_equal(deliver(T0 + 40), 1);
@@ -381,11 +384,11 @@ static void what_settles_is_not_acknowledged_by_a_push_of_before(void **state)
 {
     (void)state;
     fl_push_plan_leave(&plan, &b);
-    fl_push_plan_changed(&plan, true, T0);
+    fl_push_plan_changed(&plan, &group, true, T0);
     assert_ptr_equal(take(T0), &a);
     (void)end(&a, FL_PUSH_FAILED, T0);
     int64_t again_ms = fl_push_plan_next_ms(&plan);
-    fl_push_plan_changed(&plan, false, again_ms - 10);
+    fl_push_plan_changed(&plan, &group, false, again_ms - 10);
     assert_ptr_equal(take(again_ms), &a);
     (void)end(&a, FL_PUSH_OK, again_ms + 1);
     assert_int_equal(fl_push_plan_lag_ms(&a, again_ms + 2), 12);
@@ -398,9 +401,9 @@ static void who_joins_late_is_sent_the_state_and_who_leaves_gives_its_place_free
     (void)state;
     struct fl_push_target c;
     plan.concurrency = 1;
-    fl_push_plan_changed(&plan, true, T0);
+    fl_push_plan_changed(&plan, &group, true, T0);
     assert_ptr_equal(take(T0), &a);
-    fl_push_plan_join(&plan, &c, T0 + 1);
+    fl_push_plan_join(&plan, &group, &c, T0 + 1);
     fl_push_plan_leave(&plan, &b); /* waits for a place */
     fl_push_plan_leave(&plan, &a); /* in flight */
     assert_false(a.flying);
@@ -421,14 +424,15 @@ static void whatever_happens_all_end_up_with_the_newest(void **state)
         unsigned count = 0;
         fl_rng_seed(&rng, seed);
         fl_push_plan_init(&plan, EPOCH, seed);
+        fl_push_plan_enter(&plan, &group);
         plan.concurrency = 1 + fl_rng_below(&rng, 3);
         for (int i = 0; i < 5; i++) {
-            fl_push_plan_join(&plan, &t[i], now_ms);
+            fl_push_plan_join(&plan, &group, &t[i], now_ms);
         }
         for (int step = 0; step < 300; step++) {
             now_ms += fl_rng_below(&rng, 400);
             if (fl_rng_below(&rng, 4) == 0) {
-                fl_push_plan_changed(&plan, fl_rng_below(&rng, 2) == 0, now_ms);
+                fl_push_plan_changed(&plan, &group, fl_rng_below(&rng, 2) == 0, now_ms);
             }
             fl_push_plan_run(&plan, now_ms);
             while ((next = fl_push_plan_take(&plan)) != NULL) {
@@ -445,7 +449,7 @@ static void whatever_happens_all_end_up_with_the_newest(void **state)
                 flying[at] = flying[--count];
             }
         }
-        fl_push_plan_changed(&plan, false, now_ms);
+        fl_push_plan_changed(&plan, &group, false, now_ms);
         while (count > 0) {
             (void)end(flying[--count], FL_PUSH_OK, now_ms);
         }

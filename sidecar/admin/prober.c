@@ -21,6 +21,7 @@ struct watch {
     int64_t wanted_ms; /* of the last probe that a failing request has, or will have; 0: none */
     bool probes, by_controller, answered_once, asked;
     bool answered; /* the last probe was, by the peer */
+    bool in_turn;  /* that one was made because the interval had passed */
     bool learnt;   /* own comes from another prober, and `probed` does not know yet */
 };
 
@@ -86,14 +87,17 @@ static struct watch *find(const struct fl_prober *p, const char *backend, const 
 
 static void begin_probe(struct watch *w)
 {
-    if (w->probes) {
-        (void)fl_probe_watch_begin(&w->peer); /* one that is in flight will do */
+    if (w->probes && fl_probe_watch_begin(&w->peer)) { /* else the one in flight will do */
+        w->in_turn = false;
     }
 }
 
 static void on_next(struct fl_timer *t)
 {
-    begin_probe(fl_container_of(t, struct watch, peer.next));
+    struct watch *w = fl_container_of(t, struct watch, peer.next);
+    bool in_turn = w->peer.unhealthy == 0 && w->own.status == FL_VERDICT_HEALTHY;
+    begin_probe(w);
+    w->in_turn = in_turn;
 }
 
 static void plan(struct watch *w, int64_t wait_ms)
@@ -113,9 +117,12 @@ static void plan_after_result(struct watch *w)
     int64_t wait_ms = w->interval_ms;
     if (w->peer.unhealthy > 0) {
         wait_ms = fl_probe_again_ms(w->peer.unhealthy, wait_ms);
-    } else { /* 0.9 … 1.1 of the interval, so that peers do not stay in step */
-        uint32_t tenth = (uint32_t)(wait_ms / 10);
-        wait_ms += tenth ? (int64_t)fl_rng_below(&p->rng, 2 * tenth) - tenth : 0;
+        if (wait_ms == w->interval_ms) { /* an outage of many: not in step for ever */
+            wait_ms -= (int64_t)fl_rng_below(&p->rng, (uint32_t)(wait_ms / 10) + 1);
+        }
+    } else { /* a start or an outage has many in step: spread over one interval, then 0.9 … 1.1 */
+        uint32_t tenth = (uint32_t)(wait_ms / 10), width = w->in_turn ? 2 * tenth : 10 * tenth;
+        wait_ms += tenth ? (int64_t)tenth - (int64_t)fl_rng_below(&p->rng, width) : 0;
     }
     plan(w, wait_ms);
 }

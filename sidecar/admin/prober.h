@@ -3,9 +3,11 @@
  * at most one probe per peer is in flight.
  *
  * When a peer is probed: at once when its watch is new or its definition changed; every interval
- * with jitter, unless the controller does that for the backend; at once when a data thread found it
- * failing (not more often than once a second) or a pushed verdict says "unreachable"; on demand;
- * and again after 1, 2, 4 … s, at most the interval, while its own verdict is anything but healthy.
+ * with jitter (the first time after a start or an outage within one, so that peers that were in
+ * step do not stay so), unless the controller does that for the backend; at once when a data thread
+ * found it failing (not more often than once a second) or a pushed verdict says "unreachable"; on
+ * demand; and again after 1, 2, 4 … s, at most the interval, while its own verdict is anything but
+ * healthy.
  *
  * Control thread only. */
 #ifndef FL_SIDECAR_ADMIN_PROBER_H

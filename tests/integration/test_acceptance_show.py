@@ -3,10 +3,13 @@ cost); times are scaled down. Row L is the panel's, row N needs real stores."""
 import json
 import time
 
-from bed.config import backend
+from bed.config import address_of, backend
 from bed.play import Caller, parallel
 from bed.probing import judged, s3, verdict_becomes
+from bed.process import SLACK
+from bed.s3_store import Silent
 from bed.sidecar import chain
+from bed.wire import Wire
 from test_apply import put
 
 SLOW = "slow backend request"
@@ -39,6 +42,38 @@ def test_J1_ready(sidecar, origin, dead):
         head = s.ask("HEAD", "/_/ready", port=port)
         assert head.status == 200 and not head.body and head.header("Content-Length") == get.header("Content-Length")
     assert o.accepted == accepts, "no backend I/O"
+
+
+def test_J1_ready_while_every_backend_hangs(sidecar, origins, ports):
+    """… and its probes with it. Timed against a page that looks at nothing, so that a busy machine does not matter."""
+    three, silent = origins(3), Silent(ports)
+    config = b1(three[0], probe={"timeout": "20s"})
+    for i, where in enumerate([*three[1:], silent.address]):
+        config["backends"][f"more{i}"] = {**config["backends"]["minio"], "peers": [{"address": address_of(where)}]}
+    for o in three:
+        o.rules("hang")
+    s = sidecar(config)
+    for o in three:
+        o.until(requests=1)  # its probe hangs
+    stuck = [s.wire(timeout=30) for _ in range(50)]
+    for wire in stuck:
+        wire.request("GET", "/releases/k")
+    three[0].until(requests=51)
+    before = [o.stats()["accepted"] for o in three]
+    with Wire(("127.0.0.1", s.status_port), timeout=10) as wire:
+        def took(path):
+            start = time.monotonic()
+            assert wire.request("GET", path, host="localhost").response().status == 200
+            return time.monotonic() - start
+        ready = sorted(took("/_/ready") for _ in range(300))
+        live = sorted(took("/_/live") for _ in range(300))
+    assert ready[150] < 0.005 * SLACK, "less than 5 ms in the middle"
+    assert ready[285] < live[285] * 3 + 0.005 * SLACK, (ready[285], live[285])
+    assert [o.stats()["accepted"] for o in three] == before, "no backend I/O"
+    assert set(s.admin("/_/ready")["backends"].values()) == {"unknown"}
+    for wire in stuck:
+        wire.close()
+    silent.close()
 
 
 def test_J2_readiness_code(sidecar, origin, dead):

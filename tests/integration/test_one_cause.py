@@ -263,7 +263,7 @@ def managed(address, key, file, s, protocol="s3", **keys):
 
 
 CONTROLLED = {**{name: (row[0], row[1], row[2]) for name, row in BLOCKING.items() if name != "no such name"},
-              **{name: (row[0], {}, "erroring") for name, row in OPEN.items()}}
+              **{name: (OPEN[name][0], {}, "erroring") for name in ("5xx", "SlowDown", "not S3")}}
 
 
 @pytest.mark.parametrize("name", CONTROLLED)

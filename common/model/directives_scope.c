@@ -94,7 +94,7 @@ static void print_annotation_home(const struct fl_directive *home, struct fl_fmt
                  {"routes.BUCKET", "route.fairlead.dev/BUCKET"}};
     struct fl_span where = fl_span_of(fl_scope_row(home->scope)->where);
     if (home->flags & FL_D_PRIVATE) {
-        fl_fmt_printf(out, "; %s", FL_NOT_IN_ANNOTATIONS);
+        fl_fmt_printf(out, "; it %s", FL_NOT_IN_ANNOTATIONS);
         return;
     }
     if (home->type == FL_TYPE_BACKENDS || home->type == FL_TYPE_ROUTES) {

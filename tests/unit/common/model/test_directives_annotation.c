@@ -137,8 +137,8 @@ static void a_key_of_another_annotation_is_sent_there(void **state)
          "unknown key \"log_level\"; it is an annotation of its own, fairlead.dev/log-level"},
         {"backends", "unknown key \"backends\"; did you mean \"backend\"?"},
         {"routes", "unknown key \"routes\"; it belongs in fairlead.dev/routes"},
-        {"listen", "unknown key \"listen\"; is not allowed in a pod annotation"},
-        {"ca_file", "unknown key \"ca_file\"; is not allowed in a pod annotation"},
+        {"listen", "unknown key \"listen\"; it is not allowed in a pod annotation"},
+        {"ca_file", "unknown key \"ca_file\"; it is not allowed in a pod annotation"},
     };
     for (size_t i = 0; i < FL_COUNTOF(cases); i++) {
         struct fl_node backend = scalar("backend", "minio"), other = scalar(cases[i][0], "x");

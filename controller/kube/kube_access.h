@@ -5,7 +5,10 @@
  * refused with a sentence).
  *
  * The token file is read again once a minute and after a 401; when that fails the old token stays.
- * The CA file is looked at likewise, an empty or broken one is ignored with a WARN. One thread. */
+ * The CA file is looked at once a minute, an empty or broken one is ignored with a WARN: who reads
+ * ca_file gets a copy of the last good one. Copies, and what a kubeconfig holds as *-data, are in
+ * memory (/proc/self/fd/N), so nothing is left behind. A token goes over plain http to loopback
+ * only. Small files are read in the calling thread. One thread. */
 #ifndef FL_CONTROLLER_KUBE_KUBE_ACCESS_H
 #define FL_CONTROLLER_KUBE_KUBE_ACCESS_H
 
@@ -36,6 +39,7 @@ const char *fl_kube_access_namespace(const struct fl_kube_access *a); /* ours; "
 /* The value of the Authorization field, "Bearer …"; "" when certificates say who we are. Lives
  * until the next call. again: read the file now (after a 401). */
 const char *fl_kube_access_bearer(struct fl_kube_access *a, int64_t now_ms, bool again);
+/* Paths to read from; ca_file's is another after a change. */
 const char *fl_kube_access_ca_file(const struct fl_kube_access *a);   /* "" system's */
 const char *fl_kube_access_cert_file(const struct fl_kube_access *a); /* "" none */
 const char *fl_kube_access_key_file(const struct fl_kube_access *a);

@@ -1,7 +1,9 @@
 /* kube_client - calls of the Kubernetes API on libcurl (curl_bridge): short ones with a whole
  * answer, and streams. HTTP/1.1, `Accept: application/json`, identity encoding, a User-Agent of our
  * own. A 401 reads the token again and is tried once more here, so that callers see a 401 only when
- * the fresh token is refused too. Every call is counted by (verb, resource, code).
+ * the fresh token is refused too. Every try is counted by (verb, resource, code). Connections are
+ * kept and used again; when the CA has changed, or a call met silence or a sudden end, those that
+ * are kept are not used any more. `Warning:` fields are logged, each text once.
  *
  * One thread: the reactor's. */
 #ifndef FL_CONTROLLER_KUBE_KUBE_CLIENT_H
@@ -34,7 +36,9 @@ struct fl_kube_answer {
     const char *text;       /* a sentence for people: Status.message, or what the connection met */
 };
 typedef void fl_kube_done_fn(void *arg, const struct fl_kube_answer *answer);
-/* Bytes of a 2xx body as they arrive. False: end it; done is called with fault FL_CURL_OTHER. */
+/* Bytes of a 2xx body as they arrive; first, once, an empty run: the answer's head has come. False:
+ * end it; done is called with fault FL_CURL_OTHER. Other calls may be started from within, and any
+ * be cancelled, this one too. */
 typedef bool fl_kube_some_fn(void *arg, struct fl_span bytes);
 
 struct fl_kube_request {
@@ -43,7 +47,7 @@ struct fl_kube_request {
     const char *path;         /* with its query, percent-encoded: "/api/v1/pods?watch=1" */
     const char *content_type; /* with a body */
     struct fl_span body;      /* copied */
-    int64_t timeout_ms;       /* of the whole call */
+    int64_t timeout_ms;       /* of the whole call; at most 10 s of it for being connected */
     int64_t stall_ms;      /* no byte for so long ends it with FL_CURL_TIMEOUT; 0: no such limit */
     fl_kube_some_fn *some; /* NULL: the whole answer (<= 4 MiB) is collected for done */
     fl_kube_done_fn *done; /* once, never from within start */
@@ -55,7 +59,8 @@ FL_MUST_USE int fl_kube_start(struct fl_kube *k, const struct fl_kube_request *q
 void fl_kube_cancel(
     struct fl_kube_call **call); /* no done; *call becomes NULL; accepts NULL in it */
 
-/* The lines of fairlead_controller_api_requests_total{verb,resource,code}. */
+/* The family fairlead_controller_api_requests_total{verb,resource,code}; code="error": none came.
+ */
 void fl_kube_metrics(const struct fl_kube *k, struct fl_fmt *out);
 
 #endif

@@ -19,7 +19,18 @@
 
 struct fl_kube_watch;
 
-struct fl_kube_watch_conf {
+/* How long is long; 0: the usual. Tests have shorter ones. */
+struct fl_kube_watch_limits {
+    int64_t head_ms;        /* for the head of a watch's answer: 30 s */
+    int64_t stall_ms;       /* without a byte of a watch: FL_WATCH_STALL_MS */
+    int64_t grace_ms;       /* what a watch may take beyond its timeoutSeconds: 30 s */
+    int64_t backoff_min_ms; /* FL_WATCH_BACKOFF_MIN_MS */
+    int timeout_s;          /* timeoutSeconds: drawn by the plan */
+};
+
+/* All functions are called from within the arrival of bytes; they may start and cancel calls of
+ * kube, but must not free this watch. */
+struct fl_kube_watch_conf { /* texts are copied */
     struct fl_kube *kube;
     struct fl_reactor *reactor;
     const struct fl_log *log;
@@ -36,6 +47,7 @@ struct fl_kube_watch_conf {
     void (*synced)(void *arg); /* the list is whole */
     void (*state)(void *arg);  /* it began to fail, or works again; NULL: nobody asks */
     void *arg;
+    struct fl_kube_watch_limits limits;
 };
 
 FL_MUST_USE int fl_kube_watch_new(const struct fl_kube_watch_conf *conf,
@@ -49,7 +61,7 @@ struct fl_kube_watch_view {
                        that was taken up); since new when nothing was */
     bool failing;
     struct fl_cause fault; /* of the failure in force, naming verb and resource; code "" none */
-    uint64_t skipped;      /* objects that could not be decoded */
+    uint64_t skipped;      /* objects that could not be decoded, events of an unknown type */
     uint64_t ends[FL_WATCH_END_COUNT];
 };
 void fl_kube_watch_view(const struct fl_kube_watch *w, struct fl_kube_watch_view *ret);

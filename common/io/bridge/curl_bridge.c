@@ -35,11 +35,21 @@ static bool add(struct fl_curl_call *k)
     return k->added;
 }
 
+static void give_dropped(struct fl_curl *c)
+{
+    while (c->dropped != NULL) {
+        struct fl_curl_kept *one = c->dropped;
+        c->dropped = one->next;
+        fl_curl_kept_give(&one);
+    }
+}
+
 /* What was started or cancelled while libcurl was at work. */
 static void catch_up(struct fl_curl *c)
 {
     while (c->put_off) {
         c->put_off = false;
+        give_dropped(c);
         fl_list_each_safe (it, next, &c->calls) {
             struct fl_curl_call *k = fl_container_of(it, struct fl_curl_call, node);
             if (k->cancelled) {
@@ -232,7 +242,7 @@ struct fl_curl *fl_curl_free(struct fl_curl *c)
         fl_list_each_safe (it, next, &c->calls) {
             fl_curl_call_free(fl_container_of(it, struct fl_curl_call, node));
         }
-        fl_curl_kept_give(&c->kept);
+        fl_curl_drop_kept(c);
         if (c->multi != NULL) {
             (void)curl_multi_cleanup(c->multi);
         }
@@ -286,6 +296,14 @@ void fl_curl_keep_most(struct fl_curl *c, unsigned most)
 
 void fl_curl_drop_kept(struct fl_curl *c)
 {
-    FL_MUST(!c->inside);
-    fl_curl_kept_give(&c->kept);
+    if (c->kept != NULL) {
+        c->kept->next = c->dropped;
+        c->dropped = c->kept;
+        c->kept = NULL;
+    }
+    if (c->inside) {
+        c->put_off = true;
+    } else {
+        give_dropped(c);
+    }
 }

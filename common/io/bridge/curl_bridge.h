@@ -10,8 +10,8 @@
  *
  * Its functions `some` and `field` are called from within libcurl, `done` is not. All of them may
  * start and cancel calls, their own too (done: not its own, which has ended); what they start or
- * cancel in `some` and `field` takes effect when libcurl has returned. fl_curl_free and
- * fl_curl_drop_kept are for outside.
+ * cancel in `some` and `field` takes effect when libcurl has returned (a body must live until the
+ * end of the turn then). fl_curl_free is for outside.
  *
  * One thread: the reactor's. */
 #ifndef FL_COMMON_IO_BRIDGE_CURL_BRIDGE_H

@@ -26,7 +26,7 @@ static struct fl_curl_kept *take_kept(struct fl_curl *c)
             free(made);
             return NULL;
         }
-        *made = (struct fl_curl_kept){share, 1};
+        *made = (struct fl_curl_kept){.share = share, .holders = 1};
         c->kept = made;
     }
     c->kept->holders++;

@@ -13,6 +13,7 @@
 struct fl_curl_kept {
     CURLSH *share;
     unsigned holders;
+    struct fl_curl_kept *next; /* of those that were dropped from within libcurl */
 };
 
 struct fl_curl_call {
@@ -42,8 +43,9 @@ struct fl_curl {
     struct fl_task soon;
     struct fl_list calls;
     struct fl_curl_kept *kept; /* for the next call; NULL: none yet */
-    bool inside;               /* libcurl is at work: it takes no calls now */
-    bool put_off;              /* some calls are to be added or freed when it is not */
+    struct fl_curl_kept *dropped;
+    bool inside;  /* libcurl is at work: it takes no calls now */
+    bool put_off; /* something is to be added or freed when it is not */
 };
 
 /* Everything but adding it to the multi handle. 0, -ENOMEM, -EINVAL. */

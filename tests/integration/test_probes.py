@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from bed.config import backend
 from bed.probing import KEY, MASKED, SECRET, http, judged, keys, probe_now, s3, store, verdict_becomes
 from bed.process import wait_until
 from bed.s3_store import Silent
@@ -239,7 +240,7 @@ def test_one_connection_per_definition_with_jitter(sidecar, origins):
         entries = o.ledger()
         assert len({e.conn for e in entries}) == 1 and o.accepted == 1
         assert 6 <= len(entries) <= 12, f"{len(entries)} in 3 s at 300 ms"
-        gaps = [b.at - a.at for a, b in zip(entries, entries[1:])]
+        gaps = [b.at - a.at for a, b in zip(entries[1:], entries[2:])]  # the first is a random part of one
         assert max(gaps) - min(gaps) > 0.004, f"no jitter: {gaps}"
         assert min(gaps) >= 0.2 and sorted(gaps)[len(gaps) // 2] <= 0.45, gaps
     config = dict(s.config)
@@ -251,6 +252,33 @@ def test_one_connection_per_definition_with_jitter(sidecar, origins):
         wait_until("a new definition to have a new connection", lambda o=o: o.ledger()[-1].conn != old, 3)
         wait_until("the old one to be closed (and that of the apply's own look)", lambda o=o: o.stats()["open"] == 1, 3)
         wait_until("it to be kept", lambda o=o: o.ledger()[-1].conn == o.ledger()[-3].conn, 3)
+
+
+def test_many_peers_are_probed_evenly(sidecar, origins):
+    """200 backends of 4 peers, as a large configuration has, at a tenth of the interval: the start asks all of them at
+    once, and already the next round is spread over the whole interval, each with a connection of its own."""
+    interval, slots = 3.0, 10
+    four = origins(4, host="0.0.0.0")
+    probe = {"type": "http", "path": "/health", "interval": f"{interval:.0f}s", "timeout": "2s"}
+    backends = {f"b{i}": backend(*[f"127.0.{i + 1}.{k + 1}:{o.port}" for k, o in enumerate(four)], probe=probe)
+                for i in range(200)}
+    s = sidecar({"boot_probe": "warn", "backends": backends, "routes": {"*": {"backend": "b0"}}})
+    wait_until("the probes of the start", lambda: sum(o.requests for o in four) >= 800, 15)
+    time.sleep(interval * 3.4)
+    moments = sorted(e.at for o in four for e in o.ledger())
+    began = moments[799] + 0.3 * interval  # nobody is asked twice within a tenth
+    counts = [sum(began + i * interval / slots <= at < began + (i + 1) * interval / slots for at in moments)
+              for i in range(2 * slots)]
+    assert all(0.5 * 80 <= n <= 1.6 * 80 for n in counts), counts
+    assert 0.85 * 1600 <= sum(counts) <= 1.2 * 1600
+    by_peer = {}
+    for o in four:
+        for e in o.ledger():
+            by_peer.setdefault((o.label, e.conn), []).append(e.at)
+    assert len(by_peer) == 800 and sum(o.accepted for o in four) == 800, "one connection each, from the start on"
+    late = [b - a for times in by_peer.values() for a, b in zip(times, times[1:]) if b - a > 1.3 * interval]
+    assert not late, late
+    assert not s.events("backend unhealthy")
 
 
 # -- a failing request starts one -------------------------------------------------------------------------------------

@@ -213,6 +213,7 @@ static void begins(struct candidate *c, int64_t e)
     assert_true(e > world.highest || (world.w.great_versions && world.deletions > 0));
     world.highest = e > world.highest ? e : world.highest;
     world.terms++;
+    world.double_since = 0; /* of another pair */
     for (unsigned i = 0; i < world.count; i++) {
         assert_true(&world.c[i] == c || epoch_of(&world.c[i]) != e);
     }

@@ -17,6 +17,8 @@
 #include "common/model/directives_show.h"
 #include "controller/admin/admin.h"
 #include "controller/decide/compose.h"
+#include "controller/decide/membership.h"
+#include "controller/decide/probe_list.h"
 #include "controller/load.h"
 #include "controller/probe/backend_notice.h"
 #include "controller/probe/cluster_prober.h"
@@ -128,9 +130,23 @@ static uint64_t hash_of(const struct fl_findings *f)
 
 static struct fl_state *make_state(const struct app *a, struct fl_findings *f)
 {
+    struct fl_membership m = fl_membership_of_services(fl_source_file_services(a->source));
     fl_findings_init(f, "");
-    return fl_compose_state(a->config, fl_source_file_services(a->source), &a->verdicts,
-                            fl_reactor_now_ms(a->reactor), f);
+    return fl_compose_state(a->config, &m, NULL, &a->verdicts, fl_reactor_now_ms(a->reactor), f);
+}
+
+/* What is probed, from now on. True: a verdict is gone. */
+static bool sync_probes(const struct app *a, const struct fl_state *s)
+{
+    struct fl_probe_list list;
+    fl_probe_list_init(&list);
+    bool fits = fl_probe_list_add(&list, a->config, NULL, s);
+    bool gone = fits && fl_cluster_prober_sync(a->prober, &list);
+    fl_probe_list_done(&list);
+    if (!fits) {
+        say(&a->log, FL_LOG_ERROR, "probes stay as they were", "cause", "out of memory");
+    }
+    return gone;
 }
 
 static void say_missing(struct app *a, const struct fl_findings *f)
@@ -154,7 +170,7 @@ static void compose(struct app *a, enum why why)
     }
     fl_timer_off(&a->recompose);
     struct fl_state *s = make_state(a, &f);
-    if (s != NULL && why != VERDICTS && fl_cluster_prober_sync(a->prober, a->config, s)) {
+    if (s != NULL && why != VERDICTS && sync_probes(a, s)) {
         fl_findings_done(&f); /* verdicts of another definition were in it */
         fl_state_free(s);
         s = make_state(a, &f);
@@ -211,7 +227,7 @@ static void on_tls_changed(void *arg)
     const struct app *a = arg;
     const struct fl_state *s = fl_fanout_state(a->fanout, "");
     if (s != NULL) { /* the definitions are the same: no verdict goes */
-        (void)fl_cluster_prober_sync(a->prober, a->config, s);
+        (void)sync_probes(a, s);
     }
 }
 

@@ -6,13 +6,10 @@
 
 #include "common/base/fmt.h"
 #include "common/base/rng.h"
-#include "common/model/directives_scope.h"
 #include "common/model/directives_show.h"
-#include "common/model/directives_table.h"
 #include "common/probe/probe_watch.h"
 #include "common/tls/tls_shelf.h"
 #include "common/verdict/probe_plan.h"
-#include "controller/decide/compose.h"
 #include "controller/decide/probe_grid.h"
 
 #define BEAT_MS    1000
@@ -179,11 +176,11 @@ static uint64_t spread(const char *key)
     return h ^ h >> 33;
 }
 
-static struct watch *add(struct fl_cluster_prober *p, const char *backend, const char *address)
+static struct watch *add(struct fl_cluster_prober *p, const char *subject, const char *address)
 {
     struct watch *w = calloc(1, sizeof(*w));
     if (w == NULL ||
-        fl_probe_watch_open(&w->peer, &p->watches, backend, address, on_done, on_next) < 0) {
+        fl_probe_watch_open(&w->peer, &p->watches, subject, address, on_done, on_next) < 0) {
         free(w);
         return NULL;
     }
@@ -193,8 +190,9 @@ static struct watch *add(struct fl_cluster_prober *p, const char *backend, const
 }
 
 /* NULL where there is no TLS, or its files are not to be had: the probe then says so. */
-static struct fl_tls_terms *terms_for(struct fl_cluster_prober *p, const struct fl_backend_conf *b)
+static struct fl_tls_terms *terms_for(struct fl_cluster_prober *p, const struct fl_probe_item *item)
 {
+    const struct fl_backend_conf *b = &item->backend;
     struct fl_tls_problem problem = {.text = "out of memory"};
     struct fl_tls_terms *terms = NULL;
     if (!b->tls.on || fl_tls_shelf_get(p->tls, &b->tls, &problem, &terms) == 0) {
@@ -204,7 +202,7 @@ static struct fl_tls_terms *terms_for(struct fl_cluster_prober *p, const struct 
     if (strcmp(p->tls_said, problem.text) != 0) { /* once for the same words */
         struct fl_fmt f = fl_fmt_of(p->tls_said, sizeof(p->tls_said));
         fl_fmt_text(&f, problem.text);
-        say(p, FL_LOG_WARN, "TLS of a backend cannot be set up", b->name, problem.text);
+        say(p, FL_LOG_WARN, "TLS of a backend cannot be set up", item->subject, problem.text);
     }
     return NULL;
 }
@@ -218,23 +216,28 @@ static bool forget_verdict(struct watch *w)
 }
 
 /* 1: a verdict is gone, 0 or -ENOMEM. */
-static int keep(struct fl_cluster_prober *p, const struct fl_config *c,
-                const struct fl_backend_conf *b, const struct fl_peer_conf *peer)
+static int keep(struct fl_cluster_prober *p, const struct fl_probe_item *item,
+                const struct fl_peer_conf *peer)
 {
+    const struct fl_backend_conf *b = &item->backend;
     char host[FL_PROBE_HOST_MAX];
     struct fl_probe_target t;
-    if (b->probe.type == FL_PROBE_NONE || peer->down || !fl_probe_target_of(c, b, peer, host, &t)) {
+    if (b->probe.type == FL_PROBE_NONE || peer->down ||
+        !fl_probe_target_of(item->routes, b, peer, host, &t)) {
         return 0;
     }
-    struct fl_probe_watch *known = fl_probe_watches_find(&p->watches, b->name, peer->address);
+    struct fl_probe_watch *known = fl_probe_watches_find(&p->watches, item->subject, peer->address);
     bool is_new = known == NULL;
     struct watch *w =
-        is_new ? add(p, b->name, peer->address) : fl_container_of(known, struct watch, peer);
+        is_new ? add(p, item->subject, peer->address) : fl_container_of(known, struct watch, peer);
     if (w == NULL) {
         return -ENOMEM;
     }
+    if (w->peer.wanted) { /* by another configuration already */
+        return 0;
+    }
     t.fingerprint = fl_probe_target_fingerprint(b, peer->address);
-    t.terms = terms_for(p, b);
+    t.terms = terms_for(p, item);
     bool renewed = !is_new && w->peer.terms != t.terms;
     int fresh = fl_probe_watch_define(&w->peer, &t);
     if (fresh < 0) {
@@ -262,27 +265,6 @@ static int keep(struct fl_cluster_prober *p, const struct fl_config *c,
     return 0;
 }
 
-/* As this process probes it. */
-static struct fl_backend_conf probed_as(const struct fl_config *c, const struct fl_backend_conf *b)
-{
-    struct fl_backend_conf as = *b;
-    uint64_t type_bit = UINT64_C(1) << fl_directive_bit(fl_scope_find(FL_SCOPE_PROBE, "type"));
-    if (!fl_compose_owns(c, b) && (b->probe.set & type_bit) == 0) {
-        as.probe.type = FL_PROBE_TCP;
-    }
-    return as;
-}
-
-static const struct fl_state_backend *find_backend(const struct fl_state *s, const char *name)
-{
-    for (uint32_t i = 0; i < s->backend_count; i++) {
-        if (strcmp(s->backends[i].name, name) == 0) {
-            return &s->backends[i];
-        }
-    }
-    return NULL;
-}
-
 static bool forget_unwanted(struct fl_cluster_prober *p)
 {
     bool gone = false;
@@ -296,19 +278,16 @@ static bool forget_unwanted(struct fl_cluster_prober *p)
     return gone;
 }
 
-bool fl_cluster_prober_sync(struct fl_cluster_prober *p, const struct fl_controller_config *c,
-                            const struct fl_state *state)
+bool fl_cluster_prober_sync(struct fl_cluster_prober *p, const struct fl_probe_list *list)
 {
-    const struct fl_config *cluster = c->cluster;
     bool gone = false, fits = true;
     fl_probe_watches_unwant(&p->watches);
     p->lacks_terms = false;
     fl_tls_shelf_begin(p->tls);
-    for (uint32_t i = 0; i < cluster->backend_count; i++) {
-        struct fl_backend_conf b = probed_as(cluster, &cluster->backends[i]);
-        const struct fl_state_backend *members = find_backend(state, b.name);
-        for (uint32_t k = 0; members != NULL && k < members->conf.peer_count; k++) {
-            int rc = keep(p, cluster, &b, &members->conf.peers[k]);
+    for (uint32_t i = 0; i < list->count; i++) {
+        const struct fl_probe_item *item = &list->items[i];
+        for (uint32_t k = 0; k < item->peer_count; k++) {
+            int rc = keep(p, item, &item->peers[k]);
             fits &= rc >= 0;
             gone |= rc > 0;
         }
@@ -356,32 +335,32 @@ struct fl_cluster_prober *fl_cluster_prober_free(struct fl_cluster_prober *p)
 
 /* ---- looking and asking ---- */
 
-uint64_t fl_cluster_prober_ask(struct fl_cluster_prober *p, const char *backend)
+uint64_t fl_cluster_prober_ask(struct fl_cluster_prober *p, const char *subject)
 {
     fl_list_each (it, &p->watches.list) {
         struct watch *w = of(it);
-        if (strcmp(w->peer.backend, backend) == 0) {
+        if (strcmp(w->peer.backend, subject) == 0) {
             begin_probe(w);
         }
     }
     return p->watches.round;
 }
 
-bool fl_cluster_prober_asked(const struct fl_cluster_prober *p, const char *backend,
+bool fl_cluster_prober_asked(const struct fl_cluster_prober *p, const char *subject,
                              uint64_t ticket)
 {
-    return fl_probe_watches_asked(&p->watches, backend, ticket);
+    return fl_probe_watches_asked(&p->watches, subject, ticket);
 }
 
-bool fl_cluster_prober_probing(const struct fl_cluster_prober *p, const char *backend,
+bool fl_cluster_prober_probing(const struct fl_cluster_prober *p, const char *subject,
                                const char *address)
 {
-    const struct fl_probe_watch *w = fl_probe_watches_find(&p->watches, backend, address);
+    const struct fl_probe_watch *w = fl_probe_watches_find(&p->watches, subject, address);
     return w != NULL && fl_probe_watch_busy(w);
 }
 
-bool fl_cluster_prober_counts(const struct fl_cluster_prober *p, const char *backend,
+bool fl_cluster_prober_counts(const struct fl_cluster_prober *p, const char *subject,
                               uint64_t ret[5])
 {
-    return fl_probe_watches_counts(&p->watches, backend, ret);
+    return fl_probe_watches_counts(&p->watches, subject, ret);
 }

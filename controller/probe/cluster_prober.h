@@ -1,6 +1,7 @@
-/* cluster_prober - the interval probes of the cluster: each peer of the controller's backends once
- * per interval for all sidecars, with the backend's own probe, and keys that stay here
- * (behaviour.md section 5). What it finds goes into the verdict table, which the pushes carry.
+/* cluster_prober - the interval probes of the cluster: each peer once per interval for all
+ * sidecars, with its backend's own probe, and keys that stay here (behaviour.md section 5). What it
+ * finds goes into the verdict table, which the pushes carry. A backend is known here by its subject
+ * (decide/compose.h).
  *
  * When: a new peer within 5 s; then in its slot of the interval (decide/probe_grid); a probe that
  * is still running when its slot comes takes that slot's place; an unhealthy peer again after 1, 2,
@@ -18,8 +19,7 @@
 #include "common/base/check.h"
 #include "common/io/log.h"
 #include "common/io/reactor.h"
-#include "common/model/controller_config.h"
-#include "common/model/state.h"
+#include "controller/decide/probe_list.h"
 #include "controller/decide/verdict_table.h"
 
 struct fl_cluster_prober;
@@ -45,22 +45,19 @@ FL_MUST_USE int fl_cluster_prober_new(const struct fl_cluster_prober_conf *conf,
 /* Turn the reactor once more before it is freed. Accepts NULL, returns NULL. */
 struct fl_cluster_prober *fl_cluster_prober_free(struct fl_cluster_prober *p);
 
-/* The peers of `state` are probed as c says from now on; others are forgotten, and verdicts of
- * another definition too. A backend that the sidecars' files define (fl_compose_owns) has no
- * protocol here: unless a probe type is given, a connect is all that it is asked. True: a verdict
- * is gone from the table. */
-bool fl_cluster_prober_sync(struct fl_cluster_prober *p, const struct fl_controller_config *c,
-                            const struct fl_state *state);
+/* The peers of the list are probed from now on, as it says; others are forgotten, and verdicts of
+ * another definition too. Nothing of the list is kept. True: a verdict is gone from the table. */
+bool fl_cluster_prober_sync(struct fl_cluster_prober *p, const struct fl_probe_list *list);
 
 /* On demand: probes every peer of the backend now. A ticket for asked: true while that goes on. */
-uint64_t fl_cluster_prober_ask(struct fl_cluster_prober *p, const char *backend);
-bool fl_cluster_prober_asked(const struct fl_cluster_prober *p, const char *backend,
+uint64_t fl_cluster_prober_ask(struct fl_cluster_prober *p, const char *subject);
+bool fl_cluster_prober_asked(const struct fl_cluster_prober *p, const char *subject,
                              uint64_t ticket);
 /* A probe of this peer is under way. */
-bool fl_cluster_prober_probing(const struct fl_cluster_prober *p, const char *backend,
+bool fl_cluster_prober_probing(const struct fl_cluster_prober *p, const char *subject,
                                const char *address);
 /* Results so far by verdict status. False: the backend never had a probe. */
-bool fl_cluster_prober_counts(const struct fl_cluster_prober *p, const char *backend,
+bool fl_cluster_prober_counts(const struct fl_cluster_prober *p, const char *subject,
                               uint64_t ret[5]);
 
 #endif

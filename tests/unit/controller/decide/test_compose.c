@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/model/directives_table.h"
+#include "controller/decide/membership.h"
 
 /* Written out by hand: the ways in which documents come to these structs are other rooms'. */
 static struct fl_controller_config *config;
@@ -74,7 +75,8 @@ static int tear_down(void **state)
 
 static struct fl_state *compose(void)
 {
-    struct fl_state *s = fl_compose_state(config, &document, &verdicts, 10000, &findings);
+    struct fl_membership m = fl_membership_of_services(&document);
+    struct fl_state *s = fl_compose_state(config, &m, NULL, &verdicts, 10000, &findings);
     assert_non_null(s);
     return s;
 }

@@ -116,6 +116,16 @@ static int stop(void **state)
     return 0;
 }
 
+static bool synced(void)
+{
+    struct fl_probe_list list;
+    fl_probe_list_init(&list);
+    assert_true(fl_probe_list_add(&list, config, NULL, &state_of));
+    bool gone = fl_cluster_prober_sync(prober, &list);
+    fl_probe_list_done(&list);
+    return gone;
+}
+
 static enum fl_verdict_status status(void)
 {
     const struct fl_verdict *v = fl_verdict_table_get(&table, "pool", address);
@@ -135,7 +145,7 @@ static void silence_blocks_after_two_attempts(void **state)
 {
     (void)state;
     describe(FL_PROBE_HTTP);
-    assert_false(fl_cluster_prober_sync(prober, config, &state_of));
+    assert_false(synced());
     uint64_t ticket = fl_cluster_prober_ask(prober, "pool");
     assert_true(fl_cluster_prober_asked(prober, "pool", ticket));
     assert_true(fl_cluster_prober_probing(prober, "pool", address));
@@ -151,7 +161,7 @@ static void a_probe_that_was_under_way_in_a_stall_is_made_once_more(void **state
 {
     (void)state;
     describe(FL_PROBE_HTTP);
-    assert_false(fl_cluster_prober_sync(prober, config, &state_of));
+    assert_false(synced());
     (void)fl_cluster_prober_ask(prober, "pool");
     fl_reactor_turn(reactor, 0);
     usleep(2300000);
@@ -167,22 +177,22 @@ static void a_verdict_goes_with_its_definition_and_its_peer(void **state)
 {
     (void)state;
     describe(FL_PROBE_TCP);
-    assert_false(fl_cluster_prober_sync(prober, config, &state_of));
+    assert_false(synced());
     (void)fl_cluster_prober_ask(prober, "pool");
     turn_until_news(1, 20000);
     assert_int_equal(last_news, FL_PROBE_NEWS_CHANGED);
     assert_int_equal(status(), FL_VERDICT_HEALTHY);
-    assert_false(fl_cluster_prober_sync(prober, config, &state_of)); /* the same: it stays */
+    assert_false(synced()); /* the same: it stays */
     (void)fl_cluster_prober_ask(prober, "pool");
     turn_until_news(2, 20000);
     assert_int_equal(last_news, FL_PROBE_NEWS_AGE);
     backend.probe.timeout_ms = 300;
-    assert_true(fl_cluster_prober_sync(prober, config, &state_of));
+    assert_true(synced());
     assert_int_equal(status(), FL_VERDICT_UNKNOWN);
     turn_until_news(3, 20000); /* at once, unasked */
     assert_int_equal(status(), FL_VERDICT_HEALTHY);
     peer.down = true;
-    assert_true(fl_cluster_prober_sync(prober, config, &state_of));
+    assert_true(synced());
     assert_int_equal(status(), FL_VERDICT_UNKNOWN);
     uint64_t ticket = fl_cluster_prober_ask(prober, "pool");
     assert_false(fl_cluster_prober_asked(prober, "pool", ticket));
@@ -196,7 +206,7 @@ static void none_is_not_probed_and_nobody_is_no_crash(void **state)
     (void)state;
     describe(FL_PROBE_NONE);
     backend.probe.set = UINT64_MAX;
-    assert_false(fl_cluster_prober_sync(prober, config, &state_of));
+    assert_false(synced());
     uint64_t ticket = fl_cluster_prober_ask(prober, "pool");
     assert_false(fl_cluster_prober_asked(prober, "pool", ticket));
     assert_false(fl_cluster_prober_probing(prober, "other", address));

@@ -13,6 +13,7 @@
 #include "common/codec/config_yaml.h"
 #include "common/codec/state_json.h"
 #include "controller/decide/compose.h"
+#include "controller/decide/membership.h"
 
 static const char config_text[] =
     "source: file:/x\n"
@@ -73,7 +74,8 @@ static int tear_down(void **state)
 
 static struct fl_state *compose(void)
 {
-    struct fl_state *s = fl_compose_state(config, services, &verdicts, 1000, &findings);
+    struct fl_membership m = fl_membership_of_services(services);
+    struct fl_state *s = fl_compose_state(config, &m, NULL, &verdicts, 1000, &findings);
     assert_non_null(s);
     s->hash = fl_state_json_hash(s);
     return s;

@@ -382,6 +382,11 @@ static int take_config(struct fl_kube_access *a, const struct fl_kube_config *c,
     a->verify = !c->unverified;
     int rc = take_server(a, c, cause);
     rc = rc < 0 ? rc : take_token(a, c, cause);
+    if (rc == 0 && c->ca.len > 0 && !are_certificates(c->ca.ptr)) {
+        fl_cause_set(cause, "kubeconfig",
+                     "certificate-authority-data of KUBECONFIG holds no whole PEM certificates");
+        return -EBADMSG;
+    }
     rc = rc < 0 ? rc : take_data("fairlead-ca", c->ca, c->ca_file, &a->ca_blob, &a->ca.path, cause);
     if (rc == 0 && a->ca.path != NULL) {
         rc = read_ca(a);

@@ -16,7 +16,8 @@ struct fl_kube_config { /* texts are never NULL; paths are made absolute as the 
                          */
     const char *server, *namespace;
     const char *ca_file, *cert_file, *key_file, *token_file;
-    struct fl_span ca, cert, key; /* of the -data fields, decoded; they win over the files */
+    struct fl_span ca, cert,
+        key; /* of the -data fields, decoded, a NUL behind each; they win over the files */
     const char *token;
     bool unverified; /* insecure-skip-tls-verify */
 };

@@ -1,0 +1,111 @@
+"""Fixtures of the cluster suite: a control plane or a whole node for each test file. README.md tells how to use them."""
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+# `cluster.ground`, not `ground`: the suites of tests/e2e may run in one process.
+sys.path[:0] = [str(ROOT / "tests" / "e2e"), str(ROOT / "tests" / "integration")]
+
+from bed.ports import Ports  # noqa: E402
+from bed.reports import pytest_runtest_makereport  # noqa: E402,F401 (a hook)
+from cluster.ground.janitor import Janitor  # noqa: E402
+from cluster.ground.plane import Plane  # noqa: E402
+
+BUILD = pathlib.Path(os.environ.get("FAIRLEAD_BUILD", ROOT / "build" / "release"))
+
+
+@pytest.fixture(scope="session")
+def kubernetes():
+    """The folder with the programs of Kubernetes."""
+    folder = os.environ.get("FAIRLEAD_E2E_KUBERNETES", "")
+    if not os.access(pathlib.Path(folder, "kube-apiserver"), os.X_OK):
+        pytest.fail("FAIRLEAD_E2E_KUBERNETES names no folder with kube-apiserver: run `./dev e2e cluster`, or set what "
+                    "tests/e2e/cluster/install.sh prints", pytrace=False)
+    if os.geteuid() != 0:
+        pytest.fail("the cluster suite makes namespaces: run it as root", pytrace=False)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def ports():
+    return Ports()
+
+
+class Planes:
+    """Makes planes and ends them."""
+
+    def __init__(self, kubernetes):
+        self._kubernetes, self._running = kubernetes, []
+
+    def start(self, **options):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="fl-plane-"))
+        folder.chmod(0o755)  # programs may run as another user
+        janitor = Janitor()
+        janitor.remove(folder)
+        plane = Plane(folder, self._kubernetes, janitor, BUILD, **options)
+        self._running.append((plane, janitor))
+        return plane.up()
+
+    def end(self):
+        for plane, janitor in self._running:
+            plane.down()
+            janitor.dismiss()
+        self._running = []
+
+
+@pytest.fixture(scope="module")
+def shared_plane(kubernetes):
+    """The plane of this file, for fixtures of a file; tests take `plane`."""
+    planes = Planes(kubernetes)
+    try:
+        yield planes.start()
+    finally:
+        planes.end()
+
+
+@pytest.fixture
+def started():
+    """What is shown of this test when it fails; programs of planes and nodes are added by their fixtures."""
+    return []
+
+
+def attend(cluster, started):
+    """Around a test: in the cluster's network; afterwards its programs end and all daemons run again."""
+    started.extend(cluster.daemons.values())
+    cluster.started = started
+    with cluster.network():
+        try:
+            yield cluster
+        finally:
+            try:
+                cluster.heal()
+            finally:
+                cluster.dismiss()
+
+
+@pytest.fixture
+def plane(shared_plane, started):
+    """The plane of this file, healed after each test; the test itself is in the plane's network meanwhile."""
+    yield from attend(shared_plane, started)
+
+
+@pytest.fixture
+def new_plane(kubernetes, started):
+    """new_plane(apiserver_flags=[…], controller_flags=[…], nodes=3): a plane for this test alone. Its network is entered
+    by `with plane.network():`; helpers do that themselves."""
+    planes = Planes(kubernetes)
+
+    def start(**options):
+        made = planes.start(**options)
+        started.extend(made.daemons.values())
+        return made
+
+    try:
+        yield start
+    finally:
+        planes.end()

@@ -1,0 +1,173 @@
+"""What tests do with a cluster, whichever kind it is: API, kubectl, namespaces, identities, faults of the network."""
+import contextlib
+import itertools
+import json
+import os
+
+from bed.process import wait_until
+
+from .api import CORE, DISCOVERY, RBAC, Api
+from .pods import Namespace
+
+_names = itertools.count(1)
+
+
+class Cluster:
+    """Base of Plane and Node, which set: space, folder, bin (its programs), pki, server (address, port), init."""
+
+    def __init__(self):
+        self.space = self.folder = self.bin = self.server = None
+        self.daemons, self.programs, self.started = {}, [], []
+
+    # -- looking in -----------------------------------------------------------------------------------------------
+    def network(self):
+        """with cluster.network(): this thread's sockets are in the cluster's network."""
+        return self.space.network()
+
+    def run(self, *argv, **keywords):
+        """A command inside: CompletedProcess, AssertionError when it fails (check=False: not); input=, timeout=, env=."""
+        return self.space.run(*argv, **keywords)
+
+    @property
+    def environment(self):
+        """For commands that work as administrator: kubectl and helm of the right versions first in PATH."""
+        return {"KUBECONFIG": str(self.folder / "admin.kubeconfig"), "KUBECACHEDIR": str(self.folder / "kubectl"),
+                "HELM_CACHE_HOME": str(self.folder / "helm"), "HELM_CONFIG_HOME": str(self.folder / "helm"),
+                "HELM_DATA_HOME": str(self.folder / "helm"),
+                "PATH": f"{self.bin}:{os.environ.get('FAIRLEAD_E2E_HELM', '')}:{os.environ['PATH']}"}
+
+    def kubectl(self, *words, input=None, check=True, timeout=60):
+        """What kubectl prints; AssertionError when it fails, unless check=False (then stdout and stderr together)."""
+        done = self.run("kubectl", *words, input=input, check=check, timeout=timeout, env=self.environment)
+        return done.stdout if check else done.stdout + done.stderr
+
+    def helm(self, *words, input=None, check=True, timeout=120):
+        done = self.run("helm", *words, input=input, check=check, timeout=timeout, env=self.environment)
+        return done.stdout if check else done.stdout + done.stderr
+
+    def apply(self, manifest, namespace=None):
+        """`kubectl apply` of YAML text, an object or a list of objects."""
+        if not isinstance(manifest, str):
+            items = manifest if isinstance(manifest, list) else [manifest]
+            manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+        return self.kubectl("apply", *(["-n", namespace] if namespace else []), "-f", "-", input=manifest)
+
+    # -- who and where --------------------------------------------------------------------------------------------
+    def client(self, ca=None, token=None, user="admin"):
+        """The API as the administrator (default), as another certificate of the PKI (user), or with a token."""
+        ca = ca or self.folder / "pki" / "ca.crt"
+        if token is not None:
+            return Api(self.space, self.server, ca, token=token)
+        return Api(self.space, self.server, ca, self.folder / "pki" / f"{user}.crt", self.folder / "pki" / f"{user}.key")
+
+    @property
+    def api(self):
+        return self.client()
+
+    def namespace(self, prefix="t", labels=None):
+        """A new namespace with a name that no other has, usable when this returns (its service account is there)."""
+        name = f"{prefix}-{next(_names)}-{os.getpid():x}"
+        self.api.post(f"{CORE}/namespaces", {"metadata": {"name": name, "labels": labels or {}}})
+        for path in ("serviceaccounts/default", "configmaps/kube-root-ca.crt"):
+            self.api.wait("a new namespace's first objects", f"{CORE}/namespaces/{name}/{path}", lambda _: True, 60,
+                          0.05)
+        return Namespace(self, name)
+
+    def token(self, namespace, account="default", seconds=3600, pod=None, audiences=()):
+        """A service account's token by TokenRequest; pod: a Pod to bind it to."""
+        spec = {"expirationSeconds": seconds, "audiences": list(audiences)}
+        if pod is not None:
+            spec["boundObjectRef"] = {"kind": "Pod", "apiVersion": "v1", "name": pod.name, "uid": pod.uid}
+        answer = self.api.post(f"{CORE}/namespaces/{namespace}/serviceaccounts/{account}/token", {"spec": spec})
+        return answer["status"]["token"]
+
+    def allow(self, namespace, account, rules, cluster_wide=True):
+        """Gives a service account exactly these RBAC rules: [{"apiGroups", "resources", "verbs", …}]. The role's path."""
+        name = f"r{next(_names)}-{os.getpid():x}"
+        subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
+        kind, folder = ("ClusterRole", RBAC) if cluster_wide else ("Role", f"{RBAC}/namespaces/{namespace}")
+        roles = f"{folder}/{kind.lower()}s"
+        self.api.post(roles, {"metadata": {"name": name}, "rules": rules})
+        self.api.post(f"{folder}/{kind.lower()}bindings", {
+            "metadata": {"name": name}, "subjects": [subject],
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}})
+        return f"{roles}/{name}"
+
+    # -- services ---------------------------------------------------------------------------------------------------
+    def endpoints(self, namespace, service):
+        """{address: (ready, serving, terminating)} over all slices of a service."""
+        path = f"{DISCOVERY}/namespaces/{namespace}/endpointslices?labelSelector=kubernetes.io/service-name%3D{service}"
+        found = {}
+        for piece in self.api.get(path)["items"]:
+            for endpoint in piece.get("endpoints") or []:
+                conditions = endpoint.get("conditions", {})
+                for address in endpoint["addresses"]:
+                    found[address] = tuple(conditions.get(name) for name in ("ready", "serving", "terminating"))
+        return found
+
+    def wait_endpoints(self, namespace, service, ready, timeout=30):
+        """Waits until exactly these addresses are the ready ones."""
+        def are():
+            return {a for a, c in self.endpoints(namespace, service).items() if c[0]} == set(ready)
+
+        wait_until(lambda: f"{service} to have {sorted(ready)} ready, has {self.endpoints(namespace, service)}", are,
+                   timeout, 0.05)
+
+    # -- faults of the network --------------------------------------------------------------------------------------
+    @contextlib.contextmanager
+    def filtered(self, match, action="drop", network=None):
+        """Packets of the cluster's network (or of a pod's: its descriptor) that match meet an nftables action.
+
+        with cluster.filtered("tcp dport 6443"): …            lost, as by a broken network; action="reject": refused
+        """
+        table = f"ground{next(_names)}"
+        rules = "".join(f"chain {hook} {{ type filter hook {hook} priority -50; {match} {action}; }}\n"
+                        for hook in ("input", "output", "forward"))
+        self.run("nft", "-f", "-", input=f"table inet {table} {{\n{rules}}}\n", network=network)
+        try:
+            yield
+        finally:
+            self.run("nft", "delete", "table", "inet", table, network=network)
+
+    # -- life -----------------------------------------------------------------------------------------------------
+    def heal(self):
+        """All daemons run again, whatever a test did to them."""
+        for daemon in self.daemons.values():
+            daemon.thaw()
+            if not daemon.running:
+                daemon.start(wait=False)
+        for daemon in self.daemons.values():
+            daemon.wait_ready()
+
+    def add(self, program):
+        """Called by each program as it starts."""
+        self.programs.append(program)
+        self.started.append(program)
+
+    def dismiss(self):
+        """Ends the programs of a test; AssertionError about those that had crashed before."""
+        programs, self.programs = self.programs, []
+        faults = []
+        for program in programs:
+            crashed = not program.killed and (program.returncode or 0) < 0
+            program.kill()
+            program.wait(10)
+            if crashed or program.complaint():
+                faults.append(f"{program.name} crashed ({program.returncode}):\n{program.report()}")
+        assert not faults, "\n\n".join(faults)
+
+    def report(self):
+        return "\n".join(daemon.report() for daemon in self.daemons.values())
+
+
+def kubeconfig(path, server, pki, user):
+    """JSON is YAML. The namespace is named, or kubectl would take it from a pod's files where these are mounted."""
+    path.write_text(json.dumps({
+        "apiVersion": "v1", "kind": "Config", "current-context": "ground",
+        "clusters": [{"name": "ground", "cluster": {"server": f"https://{server[0]}:{server[1]}",
+                                                    "certificate-authority": str(pki / "ca.crt")}}],
+        "users": [{"name": user, "user": {"client-certificate": str(pki / f"{user}.crt"),
+                                          "client-key": str(pki / f"{user}.key")}}],
+        "contexts": [{"name": "ground", "context": {"cluster": "ground", "user": user, "namespace": "default"}}]}),
+        encoding="utf-8")
+    path.chmod(0o600)

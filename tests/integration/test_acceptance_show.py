@@ -111,8 +111,8 @@ def test_K1_the_slow_line(sidecar, origin):
     line = s.wait_event(SLOW)
     assert (line["level"], line["backend"], line["peer"], line["operation"], line["bucket"], line["key"]) == \
         ("warn", "minio", o.address, "GetObject", "releases", "slow")
-    assert 0.4 <= line["total_secs"] < 0.7 and line["attempts"] == 1 and str(line["statuses"]) in ("200", "['200']", "[200]")
-    assert float(line["before_first_attempt_secs"]) < 0.05
+    assert 0.4 <= line["total_secs"] < 0.7 and (line["attempts"], line["statuses"]) == (1, "200")
+    assert line["before_first_attempt_secs"] < 0.05
     time.sleep(0.1)
     assert len(s.events(SLOW)) == 1
 

@@ -107,7 +107,7 @@ ROWS = {
 COUNTS = {"A": 4, "B": 4, "C": 4, "D": 4, "E": 3, "F": 7, "G": 2, "H": 7, "I": 4, "J": 3, "K": 6, "M": 4, "N": 4}
 
 
-def tests_of(path):
+def functions_of(path):
     with open(path, encoding="utf-8") as f:
         return {node.name for node in ast.parse(f.read()).body
                 if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")}
@@ -123,12 +123,12 @@ def test_the_tests_of_a_row_are_there(row):
     for name in ROWS[row]:
         module, _, function = name.partition("::")
         path = ROOT / "tests" / "integration" / f"{module}.py"
-        assert path.resolve().is_file() and function in tests_of(path), f"row {row}: {name} is not there"
+        assert path.resolve().is_file() and function in functions_of(path), f"row {row}: {name} is not there"
 
 
 def test_every_test_that_names_a_row_is_in_its_list():
     for path in sorted((ROOT / "tests" / "integration").glob("test_acceptance_*.py")):
-        for function in tests_of(path):
+        for function in functions_of(path):
             row = function.split("_")[1]
             if row in ROWS:
                 assert f"{path.stem}::{function}" in ROWS[row], f"{path.stem}::{function}"

@@ -10,6 +10,8 @@
 #include "common/codec/config_yaml.h"
 #include "common/codec/state_json.h"
 #include "common/codec/yaml.h"
+#include "common/model/config_check.h"
+#include "common/model/directives_table.h"
 #include "controller/codec/pod_config.h"
 #include "controller/decide/compose.h"
 #include "controller/decide/membership.h"

@@ -214,9 +214,36 @@ static void none_is_not_probed_and_nobody_is_no_crash(void **state)
     assert_false(fl_cluster_prober_counts(prober, "pool", counts));
 }
 
+/* Two configurations that share a subject, and one whose backend has the same name only. */
+static void a_subject_that_two_lists_share_is_probed_once(void **state)
+{
+    (void)state;
+    struct fl_probe_list list;
+    describe(FL_PROBE_TCP);
+    fl_probe_list_init(&list);
+    for (int i = 0; i < 3; i++) {
+        assert_true(fl_probe_list_add(&list, config, NULL, &state_of));
+    }
+    snprintf(list.items[2].subject, sizeof(list.items[2].subject), "shop/pool:http");
+    assert_false(fl_cluster_prober_sync(prober, &list));
+    fl_probe_list_done(&list);
+    (void)fl_cluster_prober_ask(prober, "pool");
+    turn_until_news(1, 20000);
+    assert_int_equal(status(), FL_VERDICT_HEALTHY);
+    assert_null(fl_verdict_table_get(&table, "shop/pool:http", address));
+    (void)fl_cluster_prober_ask(prober, "shop/pool:http");
+    turn_until_news(2, 20000);
+    assert_non_null(fl_verdict_table_get(&table, "shop/pool:http", address));
+    assert_int_equal(connections(), 2);
+    assert_true(synced()); /* the other subject is gone, and its verdict */
+    assert_null(fl_verdict_table_get(&table, "shop/pool:http", address));
+    assert_int_equal(status(), FL_VERDICT_HEALTHY);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_subject_that_two_lists_share_is_probed_once, start, stop),
         cmocka_unit_test_setup_teardown(silence_blocks_after_two_attempts, start, stop),
         cmocka_unit_test_setup_teardown(a_probe_that_was_under_way_in_a_stall_is_made_once_more,
                                         start, stop),

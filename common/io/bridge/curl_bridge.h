@@ -83,7 +83,9 @@ struct fl_curl_conf {
     /* Notice within about 50 s that the other side is gone: keepalive 30 s, 10 s x 3, and
      * TCP_USER_TIMEOUT 45 s. */
     bool keepalive;
-    bool reuse; /* a kept connection will do, and this one is kept afterwards */
+    /* A kept connection will do, and this one is kept afterwards. When a kept one ends without a
+     * byte of an answer, libcurl sends the request again on a new one. */
+    bool reuse;
 };
 
 FL_MUST_USE int fl_curl_new(struct fl_reactor *r, struct fl_curl **ret); /* 0 or -errno */

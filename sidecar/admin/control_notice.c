@@ -25,8 +25,8 @@ static void tell_unhealthy(struct fl_control *c, const struct fl_snap_backend *b
                            const struct fl_verdict *v)
 {
     struct fl_log_line l;
-    fl_log_begin(c->conf.log, &l, fl_verdict_blocks(v->status) ? FL_LOG_ERROR : FL_LOG_WARN,
-                 "backend unhealthy");
+    /* what a controller says and this pod has not confirmed blocks nobody */
+    fl_log_begin(c->conf.log, &l, b->gated ? FL_LOG_ERROR : FL_LOG_WARN, "backend unhealthy");
     fl_log_text(&l, "backend", b->conf->name);
     fl_log_text(&l, "status", fl_verdict_status_name(v->status));
     fl_log_text(&l, "code", v->cause.code);

@@ -89,7 +89,7 @@ ROWS = {
     "M1": ["test_acceptance_show::test_M1_a_verdict_of_an_old_definition_gates_nobody",
            "test_control_verdicts::test_a_verdict_of_another_definition_is_forgotten"],
     "M2": ["test_acceptance_show::test_M2_a_backend_that_is_removed"],
-    "M3": ["test_acceptance_show::test_M3_never_probed_flows",
+    "M3": ["test_acceptance_show::test_M3_never_probed_flows", "test_acceptance_show::test_M3_a_controller_that_is_gone",
            "test_control_verdicts::test_without_the_controller_its_word_lasts_three_intervals_and_no_longer",
            "test_control_path::test_a_dead_controller_stops_nothing"],
     "M4": ["test_acceptance_show::test_M4_cost_of_the_gate", "test_gated::test_two_system_calls_a_request",

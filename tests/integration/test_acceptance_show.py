@@ -3,6 +3,7 @@ cost); times are scaled down. Row L is the panel's, row N needs real stores."""
 import json
 import time
 
+from bed import push
 from bed.config import address_of, backend
 from bed.play import Caller, parallel
 from bed.probing import judged, s3, verdict_becomes
@@ -224,11 +225,33 @@ def test_M2_a_backend_that_is_removed(sidecar, origin, dead):
 
 
 def test_M3_never_probed_flows(sidecar, origin):
-    """The rest of the row (no controller for ten minutes) is test_control_path's."""
     o = origin("a", "method=HEAD hang")
     s = sidecar({**b1(o, probe={"timeout": "2s"}), "boot_probe": "warn"})
     assert s.admin("/_/ready")["backends"] == {"minio": "unknown"}
     assert s.get("/releases/k").status == 200
+
+
+def test_M3_a_controller_that_is_gone(sidecar, origin, key):
+    """Ten minutes are 20 intervals; here they are of 300 ms. Its last word was that the backend is unreachable."""
+    o = origin("a")
+    s = sidecar({"id": "pod", "push": {"public_key_file": key.public}, "start_wait": "200ms", "boot_probe": "warn",
+                 "backends": {"minio": {"protocol": "s3", "service": {"namespace": "n", "name": "m", "port": "s3"},
+                                        "probe": {"type": "s3", "interval": "300ms", "timeout": "1s"}}},
+                 "routes": {"releases": {"backend": "minio"}}})
+    assert s.admin("/_/ready")["membership"] == "waiting"
+    bad = {"status": "unreachable", "code": "connect_timeout", "cause": "x", "step": "connect", "age_ms": 0}
+    body = push.state(1, 1, {"minio": {**push.members(o), "verdicts": {o.address: bad}}})
+    assert push.put(("127.0.0.1", s.status_port), push.signed(key, "pod", body), body).status == 200
+    age = lambda: s.metrics().sum("fairlead_membership_age_seconds")
+    verdict_becomes(s, "healthy")
+    assert s.admin("/_/ready")["membership"] == "ready" and age() < 5
+    first, end = age(), time.monotonic() + 20 * 0.3
+    while time.monotonic() < end:
+        assert s.get("/releases/k").status == 200 and not s.backend("minio")["blocked"]
+        time.sleep(0.1)
+    assert age() - first >= 5 and s.admin("/_/ready")["membership"] == "stale", "its age is shown"
+    assert s.backend("minio")["verdict"]["other_view"] == "" and not s.events("backend unhealthy", level="error")
+    assert s.admin("/_/ready")["status"] == "ready"
 
 
 def test_M4_cost_of_the_gate(sidecar, origin):

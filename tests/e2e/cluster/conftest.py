@@ -47,7 +47,7 @@ class Planes:
         folder.chmod(0o755)  # programs may run as another user
         janitor = Janitor()
         janitor.remove(folder)
-        plane = Plane(folder, self._kubernetes, janitor, BUILD, **options)
+        plane = Plane(folder, self._kubernetes, BUILD, janitor, **options)
         self._running.append((plane, janitor))
         return plane.up()
 

@@ -203,7 +203,7 @@ folder = pathlib.Path(sys.argv[1])
 folder.mkdir()
 janitor = Janitor()
 janitor.remove(folder)
-plane = Plane(folder, sys.argv[2], janitor).up()
+plane = Plane(folder, sys.argv[2], None, janitor).up()
 plane.namespace().pod("web").start("nap", ["sleep", "1000"])
 inside = [int(p) for p in os.listdir("/proc") if p.isdigit() and os.path.exists(f"/proc/{{p}}/ns/pid")
           and os.stat(f"/proc/{{p}}/ns/pid").st_ino == os.stat(f"/proc/{{plane.space.pid}}/ns/pid").st_ino]

@@ -1,23 +1,35 @@
 """What tests do with a cluster, whichever kind it is: API, kubectl, namespaces, identities, faults of the network."""
 import contextlib
+import http.client
 import itertools
 import json
 import os
+import pathlib
+import ssl
 
 from bed.process import wait_until
 
+from . import pki
 from .api import CORE, DISCOVERY, RBAC, Api
+from .daemons import Daemon
 from .pods import Namespace
 
 _names = itertools.count(1)
 
 
 class Cluster:
-    """Base of Plane and Node, which set: space, folder, bin (its programs), pki, server (address, port), init."""
+    """Base of Plane and Node. folder: where all its files are; bin: the programs of Kubernetes; binaries: ours."""
 
-    def __init__(self):
-        self.space = self.folder = self.bin = self.server = None
+    gateway = "10.244.0.1"  # the address of the API server, and of the host in a pod's eyes
+    services, kubernetes = "10.96.0.0/16", "10.96.0.1"
+    port = 6443
+    pod_environment = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+
+    def __init__(self, folder, bin, binaries):
+        self.folder, self.bin, self.binaries = pathlib.Path(folder), pathlib.Path(bin), binaries
+        self.server, self.pki = (self.gateway, self.port), self.folder / "pki"
         self.daemons, self.programs, self.started = {}, [], []
+        self.space = None  # set by who makes it
 
     # -- looking in -----------------------------------------------------------------------------------------------
     def network(self):
@@ -55,10 +67,10 @@ class Cluster:
     # -- who and where --------------------------------------------------------------------------------------------
     def client(self, ca=None, token=None, user="admin"):
         """The API as the administrator (default), as another certificate of the PKI (user), or with a token."""
-        ca = ca or self.folder / "pki" / "ca.crt"
+        ca = ca or self.pki / "ca.crt"
         if token is not None:
             return Api(self.space, self.server, ca, token=token)
-        return Api(self.space, self.server, ca, self.folder / "pki" / f"{user}.crt", self.folder / "pki" / f"{user}.key")
+        return Api(self.space, self.server, ca, self.pki / f"{user}.crt", self.pki / f"{user}.key")
 
     @property
     def api(self):
@@ -129,6 +141,94 @@ class Cluster:
         finally:
             self.run("nft", "delete", "table", "inet", table, network=network)
 
+    # -- what both kinds are made of ----------------------------------------------------------------------------------
+    def binary(self, name):
+        path = pathlib.Path(self.binaries, name)
+        assert os.access(path, os.X_OK), f"{path} is missing: ./dev build, or set FAIRLEAD_BUILD"
+        return str(path)
+
+    def daemon(self, name, argv, ready=None, **keywords):
+        self.daemons[name] = Daemon(name, self.space, self.folder, argv, ready, **keywords)
+        return self.daemons[name]
+
+    @property
+    def server_names(self):
+        return ("DNS:localhost,DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc,"
+                f"DNS:kubernetes.default.svc.cluster.local,IP:127.0.0.1,IP:{self.gateway},IP:{self.kubernetes}")
+
+    def make_authority(self, users):
+        """The PKI: an authority, the API server's certificate, a certificate and kubeconfig of each of users, the key
+        of service-account tokens."""
+        self.authority = pki.Authority(self.pki)
+        self.authority.leaf("apiserver", "/CN=kube-apiserver", "serverAuth", self.server_names)
+        for user, subject in users.items():
+            self.authority.leaf(user, subject, "clientAuth")
+            self.kubeconfig(user)
+        pki.signing_key(self.pki)
+
+    def kubeconfig(self, user):
+        """FOLDER/USER.kubeconfig; JSON is YAML. The namespace is named, or kubectl would take it from a pod's files
+        where these are mounted."""
+        path = self.folder / f"{user}.kubeconfig"
+        path.write_text(json.dumps({
+            "apiVersion": "v1", "kind": "Config", "current-context": "ground",
+            "clusters": [{"name": "ground", "cluster": {"server": f"https://{self.gateway}:{self.port}",
+                                                        "certificate-authority": str(self.pki / "ca.crt")}}],
+            "users": [{"name": user, "user": {"client-certificate": str(self.pki / f"{user}.crt"),
+                                              "client-key": str(self.pki / f"{user}.key")}}],
+            "contexts": [{"name": "ground",
+                          "context": {"cluster": "ground", "user": user, "namespace": "default"}}]}), encoding="utf-8")
+        path.chmod(0o600)
+        return path
+
+    def etcd_argv(self):
+        clients, peers = "http://127.0.0.1:2379", "http://127.0.0.1:2380"
+        return [self.bin / "etcd", f"--data-dir={self.folder}/etcd", f"--listen-client-urls={clients}",
+                f"--advertise-client-urls={clients}", f"--listen-peer-urls={peers}",
+                f"--initial-advertise-peer-urls={peers}", f"--initial-cluster=default={peers}", "--unsafe-no-fsync",
+                "--log-level=warn"]
+
+    def apiserver_argv(self):
+        at = self.pki
+        return [self.bin / "kube-apiserver", "--etcd-servers=http://127.0.0.1:2379",
+                f"--bind-address={self.gateway}", f"--advertise-address={self.gateway}", f"--secure-port={self.port}",
+                f"--tls-cert-file={at}/apiserver.crt", f"--tls-private-key-file={at}/apiserver.key",
+                f"--client-ca-file={at}/ca.crt", f"--service-cluster-ip-range={self.services}",
+                "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+                f"--service-account-signing-key-file={at}/sa.key", f"--service-account-key-file={at}/sa.pub",
+                "--allow-privileged=true", "--profiling=false", "--v=1",
+                # Else a SIGTERM waits a minute for open watches.
+                "--shutdown-watch-termination-grace-period=1s"]
+
+    def controllers_argv(self):
+        return [self.bin / "kube-controller-manager", f"--kubeconfig={self.folder}/kcm.kubeconfig",
+                "--leader-elect=false", "--secure-port=0", "--use-service-account-credentials=true",
+                f"--root-ca-file={self.pki}/ca.crt", f"--service-account-private-key-file={self.pki}/sa.key",
+                "--profiling=false", "--v=1", "--kube-api-qps=200", "--kube-api-burst=400"]
+
+    def etcd_ready(self):
+        with self.network():
+            connection = http.client.HTTPConnection("127.0.0.1", 2379, timeout=5)
+            connection.request("GET", "/health")
+            return connection.getresponse().status == 200
+
+    def apiserver_ready(self):
+        try:
+            return self.api.call("GET", "/readyz", timeout=5)[0] == 200
+        except (ssl.SSLError, http.client.HTTPException):
+            return False
+
+    def wait_first_objects(self):
+        """Until pods can be made in the namespace default."""
+        for path in ("serviceaccounts/default", "configmaps/kube-root-ca.crt"):
+            self.api.wait("the controllers' first work", f"{CORE}/namespaces/default/{path}", lambda _: True, 90, 0.05)
+
+    def down(self):
+        """Ends all that is in it; what is left of it on disk is the janitor's."""
+        self.space.close()
+        for program in self.programs:
+            program.wait(10)
+
     # -- life -----------------------------------------------------------------------------------------------------
     def heal(self):
         """All daemons run again, whatever a test did to them."""
@@ -159,15 +259,3 @@ class Cluster:
     def report(self):
         return "\n".join(daemon.report() for daemon in self.daemons.values())
 
-
-def kubeconfig(path, server, pki, user):
-    """JSON is YAML. The namespace is named, or kubectl would take it from a pod's files where these are mounted."""
-    path.write_text(json.dumps({
-        "apiVersion": "v1", "kind": "Config", "current-context": "ground",
-        "clusters": [{"name": "ground", "cluster": {"server": f"https://{server[0]}:{server[1]}",
-                                                    "certificate-authority": str(pki / "ca.crt")}}],
-        "users": [{"name": user, "user": {"client-certificate": str(pki / f"{user}.crt"),
-                                          "client-key": str(pki / f"{user}.key")}}],
-        "contexts": [{"name": "ground", "context": {"cluster": "ground", "user": user, "namespace": "default"}}]}),
-        encoding="utf-8")
-    path.chmod(0o600)

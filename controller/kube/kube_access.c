@@ -43,7 +43,7 @@ struct fl_kube_access {
     char *bearer; /* "Bearer …" */
     char *ca_bytes;
     size_t ca_len;
-    struct blob ca_blob, cert_blob, key_blob;
+    struct blob ca_blob, ca_before, cert_blob, key_blob;
     char *cert_path, *key_path; /* used when there is no blob */
     bool verify, ca_changed;
 };
@@ -192,7 +192,8 @@ static int read_ca(struct fl_kube_access *a)
     free(a->ca_bytes);
     a->ca_bytes = text;
     a->ca_len = len;
-    drop_blob(&a->ca_blob); /* after the new one was made: its path is another */
+    drop_blob(&a->ca_before);
+    a->ca_before = a->ca_blob; /* a call that was just started may not have read it yet */
     a->ca_blob = fresh;
     return 0;
 }
@@ -424,7 +425,7 @@ int fl_kube_access_new(const struct fl_kube_where *where, const struct fl_log *l
     }
     a->log = log;
     a->verify = true;
-    a->ca_blob.fd = a->cert_blob.fd = a->key_blob.fd = -1;
+    a->ca_blob.fd = a->ca_before.fd = a->cert_blob.fd = a->key_blob.fd = -1;
     a->token.looked_ms = a->ca.looked_ms = now_ms;
     if (where->service_host != NULL && where->service_host[0] && where->service_port != NULL &&
         where->service_port[0]) {
@@ -452,6 +453,7 @@ struct fl_kube_access *fl_kube_access_free(struct fl_kube_access *a)
 {
     if (a != NULL) {
         drop_blob(&a->ca_blob);
+        drop_blob(&a->ca_before);
         drop_blob(&a->cert_blob);
         drop_blob(&a->key_blob);
         free(a->token.path);

@@ -23,7 +23,7 @@ static struct kit {
 
 static inline const char *kit_path(const char *name)
 {
-    static char paths[16][160];
+    static char paths[16][512];
     static unsigned turn;
     char *p = paths[turn++ % 16];
     (void)snprintf(p, sizeof(paths[0]), "%s/%s", kit.folder, name);

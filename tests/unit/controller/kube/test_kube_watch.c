@@ -251,9 +251,9 @@ static void three_short_watches_in_a_row_are_a_new_list(void **state)
 static void silence_is_a_new_watch_on_another_connection_not_a_list(void **state)
 {
     (void)state;
-    limits.stall_ms = 500;
+    limits.stall_ms = 1000;
     is_synced();
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 12; i++) {
         says(BOOKMARK("108"));
         script_for(100);
     }
@@ -302,11 +302,11 @@ static void a_quiet_watch_works_when_it_has_outlived_a_second(void **state)
     script_answer(asker, "500 Internal Server Error", "", STATUS(500, "InternalError", "oops"));
     tells("[+a+b]!");
     request(3, WATCH_OF("100"));
+    int64_t began_ms = fl_reactor_now_ms(reactor);
     begins_stream();
-    script_for(300);
-    assert_string_equal(told, "[+a+b]!");
-    assert_true(view().age_ms < 10000);
     tells("[+a+b]!.");
+    assert_true(fl_reactor_now_ms(reactor) - began_ms >= FL_WATCH_SHORT_MS);
+    assert_true(view().age_ms <= fl_reactor_now_ms(reactor) - began_ms); /* the head was a word */
     assert_string_equal(view().fault.code, "");
 }
 
@@ -362,8 +362,9 @@ static void a_refused_connect_keeps_the_version_and_what_is_known(void **state)
     assert_string_equal(view().fault.text, words);
     assert_string_equal(view().fault.code, "connect_refused");
     assert_true(view().synced);
-    script_for(400);
-    assert_true(view().ends[FL_WATCH_UNREACHABLE] >= 2);
+    while (view().ends[FL_WATCH_UNREACHABLE] < 3) {
+        fl_reactor_turn(reactor, 20);
+    }
     assert_int_equal(kit_logged("watching fails"), kit_logged("\"level\":\"debug\"") + 1);
     script_listen(port);
     request(2, WATCH_OF("177"));

@@ -38,14 +38,17 @@ struct fl_event_about { /* copied */
     const char *api_version, *kind, *namespace, *name, *uid;
 };
 
+/* instance: our pod's name; copied. 0, -EINVAL (it is empty), -ENOMEM. */
 FL_MUST_USE int fl_kube_events_new(struct fl_kube *kube, struct fl_reactor *r,
                                    const struct fl_log *log, const char *instance,
                                    struct fl_kube_events **ret);
+/* Breaks off what is in flight. Accepts NULL, returns NULL. */
 struct fl_kube_events *fl_kube_events_free(struct fl_kube_events *e);
-/* note: at most 1,024 bytes, else cut at a character. */
+/* In the next turn, if at all. NULL is as good as "" in about. note: at most 1,024 bytes, else cut
+ * at a character. Written into about's namespace ("default" if it has none). */
 void fl_kube_events_say(struct fl_kube_events *e, enum fl_event_reason reason,
                         const struct fl_event_about *about, const char *action, const char *note);
-struct fl_kube_events_totals {
+struct fl_kube_events_totals { /* of writes; of facts; of facts */
     uint64_t written, folded, lost;
 };
 struct fl_kube_events_totals fl_kube_events_totals(const struct fl_kube_events *e);

@@ -49,8 +49,7 @@
 #define FL_WATCH_STALLS_MAX     3 /* likewise */
 #define FL_WATCH_ERRORS_MAX     5 /* likewise */
 #define FL_WATCH_HASTY_MAX      5 /* a back-off */
-#define FL_WATCH_UNFINISHED_MAX 3 /* a plain list: something in between may not let streams pass   \
-                                   */
+#define FL_WATCH_UNFINISHED_MAX 3 /* a plain list: streams may not get through */
 
 // clang-format off
 #define FL_WATCH_ENDS(X)                                                                                    \

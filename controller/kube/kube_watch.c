@@ -13,8 +13,7 @@
 #define GRACE_MS       30000
 #define LIST_MS        120000 /* of a whole list (or a page) */
 #define LIST_STALL_MS  60000
-#define META_MAX_BYTES ((size_t)64 << 10) /* of the arena that an object's metadata is read into   \
-                                           */
+#define META_MAX_BYTES ((size_t)64 << 10) /* of an arena for an object's metadata */
 
 struct fl_kube_watch {
     struct fl_kube_watch_conf conf;

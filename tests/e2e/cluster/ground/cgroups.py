@@ -48,3 +48,8 @@ class Groups:
         for place in self._places:
             with open(place / self.name / "daemons" / "cgroup.procs", "w", encoding="ascii") as f:
                 f.write("0")  # whoever writes
+
+    def processes(self):
+        """The pids of all that is in them, containers included."""
+        return {int(pid) for path in (self._places[0] / self.name).rglob("cgroup.procs")
+                for pid in path.read_text(encoding="ascii").split()}

@@ -13,6 +13,7 @@ from . import pki
 from .api import CORE, DISCOVERY, RBAC, Api
 from .daemons import Daemon
 from .pods import Namespace
+from .programs import Program
 
 _names = itertools.count(1)
 
@@ -52,6 +53,10 @@ class Cluster:
         """What kubectl prints; AssertionError when it fails, unless check=False (then stdout and stderr together)."""
         done = self.run("kubectl", *words, input=input, check=check, timeout=timeout, env=self.environment)
         return done.stdout if check else done.stdout + done.stderr
+
+    def kubectl_program(self, *words):
+        """kubectl as a program that goes on (logs -f, get -w), ended with the test."""
+        return Program("kubectl " + " ".join(words), [self.bin / "kubectl", *words], env=self.environment, cluster=self)
 
     def helm(self, *words, input=None, check=True, timeout=120):
         done = self.run("helm", *words, input=input, check=check, timeout=timeout, env=self.environment)

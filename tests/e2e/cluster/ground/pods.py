@@ -1,7 +1,9 @@
 """Namespaces and pods as objects of a test."""
 import contextlib
+import json
 import os
 import pathlib
+import re
 import shutil
 
 from bed.process import wait_until
@@ -21,7 +23,8 @@ class Namespace:
         return self.name
 
     def pod(self, name, labels=None, annotations=None, wait=True, **spec):
-        """A pod, Running and with an address when this returns (wait=False: only created). spec: more of its spec."""
+        """A pod, Running and with an address when this returns (wait=False: only created). spec: more of its spec; on
+        a node it needs containers=[{"name", "image", …}]."""
         spec.setdefault("containers", [{"name": "main", "image": "none"}])
         spec.setdefault("terminationGracePeriodSeconds", 1)
         self.cluster.api.post(f"{self.path}/pods", {"metadata": {
@@ -59,6 +62,12 @@ class Namespace:
             return self.cluster.api.post(path, body)
         body["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         return self.cluster.api.put(f"{path}/{name}", body)
+
+    def config(self, name, **files):
+        """A ConfigMap; what is not text becomes JSON, which is YAML."""
+        data = {file: content if isinstance(content, str) else json.dumps(content) for file, content in files.items()}
+        self.cluster.api.post(f"{self.path}/configmaps", {"metadata": {"name": name}, "data": data})
+        return name
 
     def account(self, name):
         """A service account."""
@@ -122,6 +131,28 @@ class Pod:
             return now is None or now["metadata"]["uid"] != self.uid
 
         wait_until(f"{self.name} to be gone", gone, timeout, 0.05)
+
+    # -- its containers, on a node --------------------------------------------------------------------------------
+    def exec(self, *argv, container=None, check=True, timeout=60):
+        """What a command in a container prints."""
+        return self.cluster.kubectl("-n", self.namespace.name, "exec", self.name,
+                                    *(["-c", container] if container else []), "--", *argv, check=check,
+                                    timeout=timeout)
+
+    def logs(self, container=None, previous=False):
+        return self.cluster.kubectl("-n", self.namespace.name, "logs", self.name,
+                                    *(["-c", container] if container else []), *(["--previous"] if previous else []))
+
+    @contextlib.contextmanager
+    def port_forward(self, port):
+        """kubectl port-forward; yields the local port, on 127.0.0.1 of the cluster's network."""
+        program = self.cluster.kubectl_program("-n", self.namespace.name, "port-forward", f"pod/{self.name}", f":{port}")
+        found = program.out.wait(lambda lines: re.search(r"127\.0\.0\.1:(\d+) ->", "\n".join(lines)), 30)
+        assert found, program.report()
+        try:
+            yield int(found[1])
+        finally:
+            program.kill()
 
     # -- its network, and programs in its place (on a plane no container runs: the test starts the program itself) -----
     def descriptor(self):

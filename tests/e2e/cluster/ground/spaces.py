@@ -155,6 +155,17 @@ class Space:
             raise AssertionError(f"exit {done.returncode}: {' '.join(map(str, argv))}\n{out}{err}")
         return done
 
+    def processes(self):
+        """The pids, as seen from outside, of all that is in its pid namespace."""
+        ours, found = os.fstat(self._descriptors["pid"]).st_ino, set()
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if os.stat(f"/proc/{name}/ns/pid").st_ino == ours:
+                    found.add(int(name))
+            except OSError:  # gone meanwhile
+                pass
+        return found
+
     def close(self):
         """Ends everything in the space."""
         if self._first.poll() is None:

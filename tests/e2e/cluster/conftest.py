@@ -1,4 +1,4 @@
-"""Fixtures of the cluster suite: a control plane or a whole node for each test file. README.md tells how to use them."""
+"""Fixtures of the cluster suite: a control plane or a whole node for each test file. README.md tells how to use it."""
 import os
 import pathlib
 import sys
@@ -127,8 +127,8 @@ def maker(kind, kubernetes, started):
 
 @pytest.fixture
 def new_plane(kubernetes, started):
-    """new_plane(apiserver_flags=[…], controller_flags=[…], nodes=3): a plane for this test alone. Its network is entered
-    by `with plane.network():`; helpers do that themselves."""
+    """new_plane(apiserver_flags=[…], controller_flags=[…], nodes=3): a plane for this test alone. Its network is
+    entered by `with plane.network():`; helpers do that themselves."""
     yield from maker(Plane, kubernetes, started)
 
 

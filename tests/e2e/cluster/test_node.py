@@ -35,7 +35,8 @@ def test_a_deployment_rolls_over_and_its_service_answers_all_the_time(node):
     address = ns.service("web", {"http": (80, 8080)})["spec"]["clusterIP"]
     slow_end = {**WEB, "lifecycle": {"preStop": {"sleep": {"seconds": 1}}}}  # slices travel meanwhile
     node.apply({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {
-        "replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "strategy": {"rollingUpdate": {"maxUnavailable": 0}},
+        "replicas": 2, "selector": {"matchLabels": {"app": "web"}},
+        "strategy": {"rollingUpdate": {"maxUnavailable": 0}},
         "template": {"metadata": {"labels": {"app": "web"}}, "spec": {
             "containers": [slow_end], "terminationGracePeriodSeconds": 5}}}}, ns.name)
     node.kubectl("-n", ns.name, "rollout", "status", "deployment/web", "--timeout=60s")
@@ -59,8 +60,8 @@ def test_our_programs_run_as_images_and_the_sidecar_starts_before_and_ends_after
         "--name", "a", "--listen", "0.0.0.0:9000", "--control", "127.0.0.1:9001"]}])
     settings = {**config.http(f"{origin.address}:9000"), "boot_probe": "off"}
     ns.config("sidecar", **{"fairlead.yaml": settings})
-    sidecar = {"name": "fairlead", "image": OURS["fairlead-sidecar"], "args": ["--config", "/etc/fairlead/fairlead.yaml"],
-               "restartPolicy": "Always", "startupProbe": {"httpGet": {"path": "/_/started", "port": 8422},
+    sidecar = {"name": "fairlead", "image": OURS["fairlead-sidecar"], "restartPolicy": "Always",
+               "args": ["--config", "/etc/fairlead/fairlead.yaml"], "startupProbe": {"httpGet": {"path": "/_/started", "port": 8422},
                                                            "periodSeconds": 1},
                "volumeMounts": [{"name": "config", "mountPath": "/etc/fairlead"}],
                "securityContext": {"runAsNonRoot": True, "readOnlyRootFilesystem": True,

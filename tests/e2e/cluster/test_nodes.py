@@ -28,12 +28,14 @@ def test_a_drained_node_gives_its_pods_to_the_other(node):
     def available():
         return node.api.get(f"{APPS}/namespaces/{ns}/deployments/web")["status"].get("availableReplicas")
 
-    wait_until(lambda: f"one pod on each node, is {places()}", lambda: available() == 2 and places() == ["n1", "n2"], 60)
+    wait_until(lambda: f"one pod on each node, is {places()}",
+               lambda: available() == 2 and places() == ["n1", "n2"], 60)
     ready = [pod.address for pod in ns.pods("app=web")]
     node.wait_endpoints(ns, "web", ready)
     for one in ready:  # across nodes too
         assert call((one, 8080), "GET", "/up", timeout=10).status == 200
     node.drain("n2")
-    wait_until(lambda: f"both pods on n1, is {places()}", lambda: available() == 2 and places() == ["n1", "n1"], 60)
+    wait_until(lambda: f"both pods on n1, is {places()}",
+               lambda: available() == 2 and places() == ["n1", "n1"], 60)
     node.wait_service(address, 80)
     assert node.api.get(f"{CORE}/nodes/n2")["spec"]["unschedulable"]

@@ -1,4 +1,5 @@
 """The plane itself: what the product's tests stand on is shown to be real, and to leave nothing behind."""
+import base64
 import json
 import os
 import signal
@@ -10,8 +11,11 @@ import time
 
 import pytest
 from bed.process import wait_until
+from bed.push import Key, Membership
+from bed.wire import call
 from cluster.ground.api import APPS, CORE, ApiError
 from cluster.ground.janitor import start_time
+from cluster.ground.pki import Authority
 from cluster.ground.pods import Account
 from cluster.ground.programs import Program
 
@@ -167,7 +171,8 @@ def test_certificates_change_under_a_running_api_server(plane):
 
     def serial():
         context = ssl.create_default_context(cafile=str(ca))
-        with socket.create_connection(plane.server, 10) as raw, context.wrap_socket(raw, server_hostname="kubernetes") as tls:
+        with socket.create_connection(plane.server, 10) as raw, \
+                context.wrap_socket(raw, server_hostname="kubernetes") as tls:
             return tls.getpeercert()["serialNumber"]
 
     first = serial()
@@ -192,6 +197,82 @@ def test_the_clock_of_one_program_is_another(plane):
     assert program.out.wait(lambda lines: any(int(t) > time.time() + 10000 for t in lines), 20), program.report()
     program.set_clock("-3h")
     assert program.out.wait(lambda lines: any(int(t) < time.time() - 10000 for t in lines), 20), program.report()
+
+
+def test_our_programs_run_in_pods_with_their_default_addresses_and_as_another_user(plane):
+    ns = plane.namespace("ours")
+    folder = plane.folder / "ours"  # where uid 65532 can read
+    folder.mkdir()
+    key, members = Key(str(folder)), Membership(str(folder))
+    os.chmod(key.private, 0o644)
+    store, app, home = ns.pod("store"), ns.pod("app"), ns.pod("controller")
+    origin = store.origin(9000, name="a")
+    members.set(f"{store.address}:9000")
+    service = {"pool": {"protocol": "http", "probe": {"type": "none"},
+                        "service": {"namespace": "storage", "name": "minio", "port": "s3"}}}
+    sidecar = app.sidecar({"id": "app", "push": {"public_key_file": key.public}, "boot_probe": "off",
+                           "backends": service, "routes": {"*": "pool"}}, user=65532, wait=False)
+    controller = home.controller({
+        "source": f"file:{members.path}", "push": {"signing_key_file": key.private}, "backends": service,
+        "sidecars": [{"address": f"{app.address}:8422", "id": "app"}]}, user=65532)
+    sidecar.wait_started(30)
+    wait_until(lambda: sidecar.report(), lambda: sidecar.get("/x").status == 200, 20)
+    assert origin.requests >= 1
+    with open(f"/proc/{sidecar.pid}/status", encoding="ascii") as f:
+        assert "Uid:\t65532\t" in f.read()
+    with home.network():
+        assert call(("127.0.0.1", 8431), "GET", "/_/ready").status == 200
+    controller.terminate()
+    assert controller.wait(40) == 0, controller.report()
+
+
+WEBHOOK = """
+import base64, http.server, json, ssl, sys
+class Hook(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["request"]
+        patch = json.dumps([{"op": "add", "path": "/metadata/labels/seen", "value": "yes"}]).encode()
+        answer = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {
+            "uid": asked["uid"], "allowed": True, "patchType": "JSONPatch", "patch": base64.b64encode(patch).decode(),
+            "warnings": ["seen by the hook"]}}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+server = http.server.HTTPServer(("0.0.0.0", 9443), Hook)
+tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+tls.load_cert_chain(*sys.argv[1:])
+server.socket = tls.wrap_socket(server.socket, server_side=True)
+server.serve_forever()
+"""
+
+
+def test_a_webhook_is_called_through_its_service(plane):
+    ns = plane.namespace("hook")
+    ns.service("hook", {"https": (443, 9443)})
+    pod = ns.pod("hook")
+    authority = Authority(plane.folder / f"pki-{ns}")
+    pod.start("hook", [sys.executable, "-c", WEBHOOK,
+                       *authority.leaf("hook", "/CN=hook", "serverAuth", f"DNS:hook.{ns}.svc")])
+    hook = {"name": "hook.ground.test", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "failurePolicy": "Ignore", "timeoutSeconds": 2,
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": ns.name}},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+                       "resources": ["configmaps"]}],
+            "clientConfig": {"service": {"namespace": ns.name, "name": "hook"},
+                             "caBundle": base64.b64encode(authority.crt.read_bytes()).decode()}}
+    path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+    plane.api.post(path, {"metadata": {"name": ns.name}, "webhooks": [hook]})
+
+    def labels():
+        made = plane.api.post(f"{ns.path}/configmaps", {"metadata": {"generateName": "c-", "labels": {"a": "b"}}})
+        return made["metadata"]["labels"]
+
+    wait_until("the webhook to be called", lambda: labels() == {"a": "b", "seen": "yes"}, 30, 0.1)
+    assert "seen by the hook" in plane.kubectl("-n", ns.name, "create", "configmap", "told", check=False)
+    with pod.cut_off():
+        assert labels() == {"a": "b"}
+    plane.api.delete(f"{path}/{ns.name}")
 
 
 MURDERED = """

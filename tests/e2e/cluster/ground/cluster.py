@@ -38,7 +38,7 @@ class Cluster:
         return self.space.network()
 
     def run(self, *argv, **keywords):
-        """A command inside: CompletedProcess, AssertionError when it fails (check=False: not); input=, timeout=, env=."""
+        """A command inside: CompletedProcess; AssertionError when it fails, unless check=False; input=, timeout=, env=."""
         return self.space.run(*argv, **keywords)
 
     @property
@@ -99,7 +99,7 @@ class Cluster:
         return answer["status"]["token"]
 
     def allow(self, namespace, account, rules, cluster_wide=True):
-        """Gives a service account exactly these RBAC rules: [{"apiGroups", "resources", "verbs", …}]. The role's path."""
+        """Gives a service account these RBAC rules: [{"apiGroups", "resources", "verbs", …}]. Returns the role's path."""
         name = f"r{next(_names)}-{os.getpid():x}"
         subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
         kind, folder = ("ClusterRole", RBAC) if cluster_wide else ("Role", f"{RBAC}/namespaces/{namespace}")

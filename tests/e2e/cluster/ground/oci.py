@@ -72,8 +72,8 @@ class Archive:
                                "application/vnd.oci.image.layer.v1.tar")
         machine = {"architecture": SHORT[os.uname().machine], "os": "linux", "config": {"Env": [PATH], **config},
                    "rootfs": {"type": "layers", "diff_ids": [described["digest"]]}}
-        manifest = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "layers": [described],
-                    "config": self._blob(machine, "application/vnd.oci.image.config.v1+json")}
+        manifest = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
+                    "layers": [described], "config": self._blob(machine, "application/vnd.oci.image.config.v1+json")}
         self._manifests.append({**self._blob(manifest, "application/vnd.oci.image.manifest.v1+json"),
                                 "annotations": {"io.containerd.image.name": name}})
 

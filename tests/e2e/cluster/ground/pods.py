@@ -146,7 +146,8 @@ class Pod:
     @contextlib.contextmanager
     def port_forward(self, port):
         """kubectl port-forward; yields the local port, on 127.0.0.1 of the cluster's network."""
-        program = self.cluster.kubectl_program("-n", self.namespace.name, "port-forward", f"pod/{self.name}", f":{port}")
+        program = self.cluster.kubectl_program("-n", self.namespace.name, "port-forward", f"pod/{self.name}",
+                                               f":{port}")
         found = program.out.wait(lambda lines: re.search(r"127\.0\.0\.1:(\d+) ->", "\n".join(lines)), 30)
         assert found, program.report()
         try:

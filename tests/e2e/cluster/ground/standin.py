@@ -1,6 +1,6 @@
 """Scheduler and kubelet for the API objects alone: no container runs, pods behave as if theirs did.
 
-Run inside a space: `standin.py URL CA CRT KEY NODES`. It makes NODES nodes n1, n2, … in the zones za, zb, zc in turn;
+Run inside a space: `standin.py URL CA CRT KEY NODES`. It makes nodes n1, n2, … in the zones za, zb, zc in turn;
 binds pods to them; gives each pod an address and a network namespace (named by its uid, in /run/netns) that is routed to
 all others; reports it Running; and computes Ready = containers ready and every readiness gate True. A deleted pod goes at
 once. Annotations steer one pod, at creation or at any time later:

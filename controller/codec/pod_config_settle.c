@@ -293,24 +293,39 @@ static void check_overridden(struct fl_pod_reading *r, const struct fl_config *k
 
 /* ---- the overlay ---- */
 
+static void hand_route(struct fl_pod_reading *r, const struct fl_route_conf *route,
+                       const char *annotation)
+{
+    struct fl_pod_overlay *o = r->o;
+    const char *source = fl_arena_text(&o->own->arena, fl_span_of(annotation));
+    r->no_memory |= source == NULL;
+    o->sources[o->own->route_count] = source;
+    o->own->routes[o->own->route_count++] = *route;
+}
+
 static bool hand_over(struct fl_pod_reading *r)
 {
     struct fl_config *own = r->o->own;
-    bool closes = r->closed != NULL && fl_pod_find_route(r, "*") == NULL &&
-                  r->c->cluster->route_count + r->route_count < NAMES_MAX;
-    own->routes =
-        fl_arena_array(&own->arena, (size_t)r->route_count + closes, sizeof(*own->routes));
+    size_t routes = (size_t)r->route_count + 1;
+    own->routes = fl_arena_array(&own->arena, routes, sizeof(*own->routes));
+    r->o->sources = fl_arena_array(&own->arena, routes, sizeof(*r->o->sources));
     own->backends = fl_arena_array(&own->arena, r->backend_count, sizeof(*own->backends));
-    if (own->routes == NULL || own->backends == NULL) {
+    if (own->routes == NULL || r->o->sources == NULL || own->backends == NULL) {
         return false;
     }
     for (uint32_t i = 0; i < r->route_count; i++) {
-        own->routes[own->route_count++] = r->routes[i].conf;
+        hand_route(r, &r->routes[i].conf, r->routes[i].from.annotation);
     }
-    if (closes) {
+    r->o->closed = r->closed != NULL;
+    if (r->document != NULL) {
+        r->o->document = fl_arena_text(&own->arena, fl_span_of(r->document));
+        r->no_memory |= r->o->document == NULL;
+    }
+    if (r->closed != NULL && fl_pod_find_route(r, "*") == NULL &&
+        r->c->cluster->route_count + r->route_count < NAMES_MAX) {
         struct fl_pod_draft_route all;
         fl_pod_close_route(&all, "*", r->closed);
-        own->routes[own->route_count++] = all.conf;
+        hand_route(r, &all.conf, r->document);
     }
     for (uint32_t i = 0; i < r->backend_count; i++) {
         if (r->backends[i].bad == NULL) {

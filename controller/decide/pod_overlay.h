@@ -51,6 +51,9 @@ struct fl_pod_overlay {
      * included. Its other keys are the sidecar-wide ones that are valid, for whoever injects; they
      * are no part of a state. Owns all texts. */
     struct fl_config *own;
+    const char **sources;  /* of each of own's routes the annotation that it comes from */
+    const char *document;  /* the key of fairlead.dev/routes as it was written; NULL: none */
+    bool closed;           /* that one cannot be read: nobody knows which routes it has */
     const char *namespace; /* of the pod */
     bool env;              /* fairlead.dev/env */
     enum fl_gate_wish gate;

@@ -65,6 +65,7 @@ enum fl_json_scan_step fl_json_scan_run(struct fl_json_scan *s, struct fl_span b
             }
         }
         if (!good) {
+            *ret_taken = (size_t)(p - 1 - bytes.ptr);
             return FL_JSON_SCAN_BAD;
         }
     }

@@ -24,7 +24,7 @@ enum fl_json_scan_step {
     FL_JSON_SCAN_BAD, /* brackets that do not match, or too deep */
 };
 
-/* *ret_taken: how many of the bytes belong to the value. */
+/* *ret_taken: how many of the bytes belong to the value; of a bad one, those before the fault. */
 enum fl_json_scan_step fl_json_scan_run(struct fl_json_scan *s, struct fl_span bytes,
                                         size_t *ret_taken);
 

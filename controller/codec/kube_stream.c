@@ -376,7 +376,7 @@ static int take_nested(struct fl_kube_stream *s, const char **p, const char *end
     struct fl_span bytes = {*p, (size_t)(end - *p)};
     size_t taken;
     enum fl_json_scan_step step = fl_json_scan_run(&s->scan, bytes, &taken);
-    int err = is_kept(s->role) && step != FL_JSON_SCAN_BAD ? keep(s, *p, taken) : 0;
+    int err = is_kept(s->role) ? keep(s, *p, taken) : 0; /* too large before it went bad? */
     *p += taken;
     if (err != 0 || step == FL_JSON_SCAN_MORE) {
         return err;

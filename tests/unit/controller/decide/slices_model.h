@@ -19,6 +19,12 @@
 #define M_SERVICES  4
 #define M_PEERS     (M_SLICES * M_ENDPOINTS)
 
+struct m_addr { /* of no family: not an address */
+    enum fl_addr_family family;
+    uint16_t port;
+    uint8_t ip[16];
+};
+
 /* Texts are literals of the test. */
 struct m_slice {
     bool there;
@@ -28,6 +34,7 @@ struct m_slice {
     uint32_t port_count, endpoint_count;
     struct fl_kube_slice_port ports[M_PORTS];
     struct fl_kube_endpoint endpoints[M_ENDPOINTS];
+    struct m_addr ips[M_ENDPOINTS]; /* of the endpoints */
 };
 
 struct m_service {
@@ -62,7 +69,7 @@ struct m_peer {
     char address[128], fallback[128];
     const char *zone;
     enum fl_tier tier;
-    struct fl_addr order; /* by which peers stand */
+    struct m_addr order; /* by which peers stand */
 };
 
 struct m_answer {
@@ -79,7 +86,7 @@ struct m_one {
     uint16_t port;
     bool usable;
     enum fl_tier tier;
-    struct fl_addr addr;
+    struct m_addr addr;
 };
 
 static inline bool m_same(const char *a, const char *b)
@@ -114,16 +121,19 @@ static inline unsigned m_slices_of(const struct m_state *st, const struct m_serv
 
 // ---- the rules of membership -------------------------------------------------------------------
 
-static inline struct fl_addr m_parse(const struct m_one *o)
+static inline void m_parse(struct m_slice *s)
 {
-    char text[128];
-    struct fl_addr a = {0};
-    snprintf(text, sizeof(text), o->s->family == FL_ADDR_V6 ? "[%s]:%u" : "%s:%u", o->e->address,
-             (unsigned)o->port);
-    if (!fl_addr_parse(fl_span_of(text), &a) || a.family != o->s->family) {
-        a.family = FL_ADDR_NONE;
+    for (uint32_t i = 0; i < s->endpoint_count; i++) {
+        char text[128];
+        struct fl_addr a;
+        snprintf(text, sizeof(text), s->family == FL_ADDR_V6 ? "[%s]:1" : "%s:1",
+                 s->endpoints[i].address);
+        s->ips[i].family = FL_ADDR_NONE;
+        if (fl_addr_parse(fl_span_of(text), &a) && a.family == s->family) {
+            s->ips[i].family = a.family;
+            memcpy(s->ips[i].ip, a.ip, sizeof(a.ip));
+        }
     }
-    return a;
 }
 
 static inline int m_rank(const struct m_one *o)
@@ -196,9 +206,9 @@ static inline bool m_collect(const struct m_state *st, const struct m_service *v
         found = true;
         for (unsigned k = 0; k < s->endpoint_count; k++) {
             const struct fl_kube_endpoint *e = &s->endpoints[k];
-            struct m_one o = {s, e, (uint16_t)is, false, FL_TIER_LAST_RESORT, {0}};
+            struct m_one o = {s, e, (uint16_t)is, false, FL_TIER_LAST_RESORT, s->ips[k]};
             o.usable = fl_members_tier(e->ready, e->serving, e->terminating, &o.tier);
-            o.addr = m_parse(&o);
+            o.addr.port = o.port;
             if (o.addr.family != FL_ADDR_NONE) {
                 all[(*ret_count)++] = o;
             }
@@ -209,7 +219,8 @@ static inline bool m_collect(const struct m_state *st, const struct m_service *v
 
 static inline bool m_same_addr(const struct m_one *a, const struct m_one *b)
 {
-    return fl_addr_eq(&a->addr, &b->addr);
+    return a->addr.family == b->addr.family && a->addr.port == b->addr.port &&
+           memcmp(a->addr.ip, b->addr.ip, sizeof(a->addr.ip)) == 0;
 }
 
 /* Does this one have its address, among all? */
@@ -246,7 +257,7 @@ static inline bool m_has_address(const struct m_one *all, unsigned n, unsigned a
 
 static inline int m_addr_order(const struct m_one *a, const struct m_one *b)
 {
-    const struct fl_addr x = a->addr, y = b->addr;
+    const struct m_addr x = a->addr, y = b->addr;
     int c = (x.family > y.family) - (x.family < y.family);
     c = c ? c : memcmp(x.ip, y.ip, sizeof(x.ip));
     return c ? c : (x.port > y.port) - (x.port < y.port);
@@ -270,7 +281,9 @@ static inline const struct m_one *m_target_in(const struct m_one *left, unsigned
 static inline void m_print(const struct m_one *o, char text[128])
 {
     struct fl_fmt f = fl_fmt_of(text, 128);
-    fl_addr_print(&o->addr, &f);
+    struct fl_addr a = {.family = o->addr.family, .port = o->addr.port};
+    memcpy(a.ip, o->addr.ip, sizeof(a.ip));
+    fl_addr_print(&a, &f);
 }
 
 static inline int m_peer_order(const void *x, const void *y)

@@ -100,18 +100,23 @@ static int address_target_news(const void *x, const void *y)
     return c ? c : by_news(a, b);
 }
 
+/* A candidate with what nearly always tells it from its neighbours close at hand. */
+struct sorted {
+    uint64_t target;
+    struct candidate *of;
+};
+
 static int target_family_news(const void *x, const void *y)
 {
-    const struct candidate *a = x, *b = y;
+    const struct sorted *s = x, *t = y;
+    if (s->target != t->target) {
+        return s->target < t->target ? -1 : 1;
+    }
+    const struct candidate *a = s->of, *b = t->of;
     int c = by_target(a, b);
     c = c ? c : order(a->from->family, b->from->family);
     c = c ? c : by_news(a, b);
     return c ? c : by_address(a, b);
-}
-
-static int address_only(const void *x, const void *y)
-{
-    return by_address(x, y);
 }
 
 static uint32_t without_dropped(struct candidate *all, uint32_t n)
@@ -175,37 +180,47 @@ static enum fl_addr_family primary_family(const struct candidate *all, uint32_t 
 
 /* The run of one target's candidates, in the order of family, news: the first of each family
  * counts, and of those the one of the primary family is the peer. */
-static void settle_target(struct candidate *run, uint32_t n, enum fl_addr_family primary)
+static void settle_target(struct sorted *run, uint32_t n, enum fl_addr_family primary)
 {
-    struct candidate *other = NULL;
+    struct candidate *first = run[0].of, *other = NULL;
     for (uint32_t i = 1; i < n; i++) {
-        run[i].dropped = true;
-        if (!other && run[i].from->family != run[0].from->family) {
-            other = &run[i];
+        run[i].of->dropped = true;
+        if (!other && run[i].of->from->family != first->from->family) {
+            other = run[i].of;
         }
     }
     if (other && other->from->family == primary) {
-        run[0].dropped = true;
+        first->dropped = true;
         other->dropped = false;
-        other->fallback = &run[0];
+        other->fallback = first;
     } else {
-        run[0].fallback = other;
+        first->fallback = other;
     }
 }
 
-/* Pointers of fallbacks go into all as it is after the sort: nothing may move any more. */
-static void settle_targets(struct candidate *all, uint32_t n)
+/* Leaves all in its order, since fallbacks point into it; those that are no peers are dropped. */
+static int settle_targets(struct candidate *all, uint32_t n)
 {
     enum fl_addr_family primary = primary_family(all, n);
-    qsort(all, n, sizeof(*all), target_family_news);
+    struct sorted *sorted = calloc((size_t)n + 1, sizeof(*sorted));
+    if (!sorted) {
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        sorted[i] = (struct sorted){all[i].e->target, &all[i]};
+    }
+    qsort(sorted, n, sizeof(*sorted), target_family_news);
     for (uint32_t i = 0; i < n;) {
         uint32_t k = i + 1;
-        while (k < n && all[i].e->uid_at != 0 && by_target(&all[i], &all[k]) == 0) {
+        while (k < n && sorted[i].of->e->uid_at != 0 &&
+               by_target(sorted[i].of, sorted[k].of) == 0) {
             k++;
         }
-        settle_target(all + i, k - i, primary);
+        settle_target(sorted + i, k - i, primary);
         i = k;
     }
+    free(sorted);
+    return 0;
 }
 
 // ---- peers -------------------------------------------------------------------------------------
@@ -256,18 +271,27 @@ static bool to_peer(const struct candidate *c, const struct given *given, struct
 static int to_peers(const struct candidate *all, uint32_t n, struct fl_arena *arena,
                     struct fl_members *ret)
 {
-    struct fl_peer_conf *peers = fl_arena_array(arena, n, sizeof(*peers));
     struct given given = {bit_of("address") | bit_of("tier"), bit_of("zone"),
                           bit_of("fallback_address")};
-    if (!peers) {
-        return -ENOMEM;
-    }
+    uint32_t count = 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (!to_peer(&all[i], &given, arena, i ? &peers[i - 1] : NULL, &peers[i])) {
+        count += !all[i].dropped;
+    }
+    struct fl_members made = {fl_arena_array(arena, count, sizeof(*made.peers)), 0};
+    for (uint32_t i = 0; made.peers && i < n; i++) {
+        if (all[i].dropped) {
+            continue;
+        }
+        struct fl_peer_conf *to = &made.peers[made.count];
+        if (!to_peer(&all[i], &given, arena, made.count ? to - 1 : NULL, to)) {
             return -ENOMEM;
         }
+        made.count++;
     }
-    *ret = (struct fl_members){peers, n};
+    if (!made.peers) {
+        return -ENOMEM;
+    }
+    *ret = made;
     return 0;
 }
 
@@ -366,19 +390,10 @@ int fl_slice_members_of(const struct fl_slice_record *const *records, uint32_t c
 {
     uint32_t n;
     struct candidate *all = collect_settled(records, count, want, &n);
-    /* Fallbacks are pointers into `all`, so the peers are sorted as copies. */
-    struct candidate *peers = all ? calloc((size_t)n + 1, sizeof(*peers)) : NULL;
-    int err = -ENOMEM;
-    if (peers) {
-        settle_targets(all, n);
-        memcpy(peers, all, n * sizeof(*peers));
-        n = without_dropped(peers, n);
-        if (n > 1) {
-            qsort(peers, n, sizeof(*peers), address_only);
-        }
-        err = to_peers(peers, n, arena, ret);
+    int err = all ? settle_targets(all, n) : -ENOMEM;
+    if (err == 0) {
+        err = to_peers(all, n, arena, ret);
     }
-    free(peers);
     free(all);
     return err;
 }

@@ -116,14 +116,21 @@ static enum fl_curl_fault fault_of(const struct fl_curl_call *k, CURLcode code)
     }
 }
 
+/* A handshake that the network broke is the network's fault, any other TLS's. */
+static int errno_of_connect(CURLcode code, int os_errno)
+{
+    bool network = os_errno == ECONNRESET || os_errno == EPIPE || os_errno == ETIMEDOUT;
+    return !is_tls(code) || (code == CURLE_SSL_CONNECT_ERROR && network) ? os_errno : EPROTO;
+}
+
 enum fl_curl_fault fl_curl_call_fault(const struct fl_curl_call *k, CURLcode code, int *ret_errno)
 {
     long os_errno = 0;
     enum fl_curl_fault fault = fault_of(k, code);
     (void)curl_easy_getinfo(k->easy, CURLINFO_OS_ERRNO, &os_errno);
-    *ret_errno = fault == FL_CURL_NONE                      ? 0
-                 : fault == FL_CURL_CONNECT && is_tls(code) ? EPROTO
-                                                            : (int)os_errno;
+    *ret_errno = fault == FL_CURL_NONE      ? 0
+                 : fault == FL_CURL_CONNECT ? errno_of_connect(code, (int)os_errno)
+                                            : (int)os_errno;
     return fault;
 }
 

@@ -4,12 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/arena.h"
 #include "common/base/fmt.h"
 #include "controller/codec/review_json.h"
 
 #define FLYING_MAX     4
 #define TIMEOUT_MS     10000
 #define SENTENCE_BYTES 2048
+#define TEXT_BYTES_MAX ((size_t)1 << 20)
 #define PATH           "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 #define MANIFEST       "deploy/manifests/controller-rbac.yaml"
 
@@ -28,7 +30,8 @@ struct fl_self_check {
     void *arg;
     struct fl_cause cause;
     char sentence[SENTENCE_BYTES];
-    char fault[160]; /* why the first of UNKNOWN is */
+    char fault[160]; /* why the last of UNKNOWN is */
+    struct fl_arena texts;
     size_t count;
     struct row rows[];
 };
@@ -268,6 +271,27 @@ static void ask(struct fl_self_check *c)
 
 /* --- from outside --- */
 
+static bool copy(struct fl_arena *a, const char **text)
+{
+    *text = fl_arena_text(a, fl_span_of(*text));
+    return *text != NULL;
+}
+
+static bool copy_rows(struct fl_self_check *c, const struct fl_self_check_row *rows)
+{
+    bool good = true;
+    for (size_t i = 0; i < c->count && good; i++) {
+        struct fl_self_check_row *r = &c->rows[i].row;
+        c->rows[i].check = c;
+        *r = rows[i];
+        good = copy(&c->texts, &r->verb) && copy(&c->texts, &r->group) &&
+               copy(&c->texts, &r->resource) && copy(&c->texts, &r->subresource) &&
+               copy(&c->texts, &r->namespace) && copy(&c->texts, &r->name) &&
+               copy(&c->texts, &r->needed_for);
+    }
+    return good;
+}
+
 int fl_self_check_new(struct fl_kube *kube, const struct fl_self_check_row *rows, size_t count,
                       void (*done)(void *arg, const struct fl_cause *cause), void *arg,
                       struct fl_self_check **ret)
@@ -285,13 +309,11 @@ int fl_self_check_new(struct fl_kube *kube, const struct fl_self_check_row *rows
     c->done = done;
     c->arg = arg;
     c->count = count;
-    for (size_t i = 0; i < count; i++) {
-        c->rows[i].check = c;
-        c->rows[i].row = rows[i];
-    }
-    int rc = start(&c->rows[0]); /* one is under way, so that done is not called from here */
+    fl_arena_init(&c->texts, TEXT_BYTES_MAX);
+    /* one is under way at the end, so that done is not called from here */
+    int rc = copy_rows(c, rows) ? start(&c->rows[0]) : -ENOMEM;
     if (rc != 0) {
-        free(c);
+        (void)fl_self_check_free(c);
         return rc;
     }
     c->rows[0].answer = ASKED;
@@ -306,6 +328,7 @@ struct fl_self_check *fl_self_check_free(struct fl_self_check *c)
         for (size_t i = 0; i < c->count; i++) {
             fl_kube_cancel(&c->rows[i].call);
         }
+        fl_arena_done(&c->texts);
         free(c);
     }
     return NULL;

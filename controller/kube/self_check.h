@@ -22,8 +22,8 @@ struct fl_self_check_row { /* "" = core group, all namespaces, any name */
 /* done: once, never from within new, when every row has an answer; cause->code is empty when all
  * are allowed, "not_allowed" when something is missing, "rights_unknown" when something could not
  * be asked and nothing is known to be missing. The cause lives until the check is freed; what does
- * not fit into it ("and 3 more") is in the sentence. rows are copied, their texts must live as long
- * as the check. 0, -EINVAL (no rows), -ENOMEM. */
+ * not fit into it ("and 3 more") is in the sentence. rows are copied, with their texts. 0, -EINVAL
+ * (no rows), -ENOMEM. */
 FL_MUST_USE int fl_self_check_new(struct fl_kube *kube, const struct fl_self_check_row *rows,
                                   size_t count,
                                   void (*done)(void *arg, const struct fl_cause *cause), void *arg,

@@ -80,8 +80,9 @@ def test_our_programs_run_as_images_and_the_sidecar_starts_before_and_ends_after
         assert call(("127.0.0.1", 8422), "GET", "/_/ready", timeout=10).status == 200
 
     follow = node.kubectl_program("-n", ns.name, "logs", "-f", "app", "-c", "main")
+    assert follow.out.wait(lambda lines: "early" in lines, 30), follow.report()
     pod.delete()
-    assert follow.out.wait(lambda lines: "late" in lines, 10), follow.report()
+    assert follow.out.wait(lambda lines: "late" in lines, 30), follow.report()
 
 
 def test_a_container_that_ends_is_started_again_and_a_dead_api_server_stops_nobody(node):

@@ -37,7 +37,10 @@ class Groups:
             enabled = (above / "cgroup.subtree_control").read_text(encoding="ascii").split()
             for controller in offered:
                 if controller not in enabled:
-                    (above / "cgroup.subtree_control").write_text(f"+{controller}", encoding="ascii")
+                    try:
+                        (above / "cgroup.subtree_control").write_text(f"+{controller}", encoding="ascii")
+                    except OSError:  # the kubelet says which one it cannot do without
+                        pass
         folder.mkdir(exist_ok=True)
         if (folder / "cpuset.mem_exclusive").exists():  # version 1: empty until somebody fills it
             for file in ("cpuset.cpus", "cpuset.mems"):

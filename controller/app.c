@@ -16,40 +16,32 @@
 #include "common/model/cause.h"
 #include "common/model/directives_show.h"
 #include "controller/admin/admin.h"
-#include "controller/decide/compose.h"
 #include "controller/decide/membership.h"
-#include "controller/decide/probe_list.h"
+#include "controller/delivery/delivery.h"
+#include "controller/kube/cluster.h"
 #include "controller/load.h"
-#include "controller/probe/backend_notice.h"
-#include "controller/probe/cluster_prober.h"
-#include "controller/push/fanout.h"
 #include "controller/source_file.h"
+#include "controller/tell.h"
 
 #define LOG_RING_BYTES ((size_t)256 << 10)
 #define BACKLOG        128
-#define CHANGED_MS     20   /* a changed verdict that takes nobody out waits for others this long */
-#define AGED_MS        1000 /* one that is only fresher, so long at most */
 
 struct app {
-    const char *config_path;
+    const struct fl_app_start *with;
     struct fl_controller_config *config;
-    struct fl_sign_key *key; /* until the fan-out has it */
-    char *source_path;       /* of the start: a source is not changed while running */
+    struct fl_sign_key *key; /* until the delivery has it */
+    char *source_path;       /* of the start: a source is not changed while running; "" a cluster */
 
     struct fl_reactor *reactor;
     struct fl_log_writer *writer;
     struct fl_log log;
     struct fl_signals signals;
-    struct fl_source_file *source;
-    struct fl_fanout *fanout;
-    struct fl_verdict_table verdicts;
-    struct fl_cluster_prober *prober;
-    struct fl_backend_notice notice;
-    struct fl_timer recompose;    /* verdicts have changed */
-    struct fl_task recompose_now; /* and one of them blocks, or somebody waits for it */
+    struct fl_source_file *file; /* one of the two */
+    struct fl_cluster *cluster;
+    struct fl_delivery *delivery;
     struct fl_admin admin;
     struct fl_mhd *status_server, *admin_server;
-    uint64_t said; /* hash of the warnings of the last composition */
+    bool ending;
 };
 
 /* ---- check ---- */
@@ -76,7 +68,7 @@ int fl_app_check(const char *config_path, bool show)
     struct fl_controller_config *c = fl_load_config(config_path, &f, &key);
     fl_load_print(&f);
     bool good = c != NULL;
-    if (c != NULL) {
+    if (c != NULL && c->source_file[0] != '\0') {
         fl_findings_init(&members, c->source_file);
         fl_load_check_membership(c->source_file, &members);
         fl_load_print(&members);
@@ -119,122 +111,98 @@ static void say_findings(const struct app *a, const struct fl_findings *f, const
     }
 }
 
-static uint64_t hash_of(const struct fl_findings *f)
-{
-    uint64_t hash = 0;
-    for (const struct fl_finding *one = f->first; one != NULL; one = one->next) {
-        hash = hash * 31 + fl_show_hash(fl_span_of(one->text));
-    }
-    return hash;
-}
+/* ---- what the delivery asks and tells ---- */
 
-static struct fl_state *make_state(const struct app *a, struct fl_findings *f)
+static void source_now(void *arg, struct fl_delivery_source *ret)
 {
-    struct fl_membership m = fl_membership_of_services(fl_source_file_services(a->source));
-    fl_findings_init(f, "");
-    return fl_compose_state(a->config, &m, NULL, &a->verdicts, fl_reactor_now_ms(a->reactor), f);
-}
-
-/* What is probed, from now on. True: a verdict is gone. */
-static bool sync_probes(const struct app *a, const struct fl_state *s)
-{
-    struct fl_probe_list list;
-    fl_probe_list_init(&list);
-    bool fits = fl_probe_list_add(&list, a->config, NULL, s);
-    bool gone = fits && fl_cluster_prober_sync(a->prober, &list);
-    fl_probe_list_done(&list);
-    if (!fits) {
-        say(&a->log, FL_LOG_ERROR, "probes stay as they were", "cause", "out of memory");
-    }
-    return gone;
-}
-
-static void say_missing(struct app *a, const struct fl_findings *f)
-{
-    uint64_t hash = hash_of(f);
-    if (hash != a->said) {
-        a->said = hash;
-        say_findings(a, f, "membership is missing", "membership is missing");
-    }
-}
-
-enum why { MEMBERS, CONFIG, VERDICTS };
-
-/* Something that the pushes carry has changed. Nothing is pushed before there is membership:
- * sidecars keep what they have. */
-static void compose(struct app *a, enum why why)
-{
-    struct fl_findings f;
-    if (fl_source_file_services(a->source) == NULL) {
+    const struct app *a = arg;
+    if (a->cluster != NULL) {
+        const struct fl_kube_source *s = fl_cluster_source(a->cluster);
+        *ret = (struct fl_delivery_source){fl_kube_source_known(s),
+                                           fl_membership_of_slices(fl_kube_source_slices(s)),
+                                           fl_kube_source_pods(s)};
         return;
     }
-    fl_timer_off(&a->recompose);
-    struct fl_state *s = make_state(a, &f);
-    if (s != NULL && why != VERDICTS && sync_probes(a, s)) {
-        fl_findings_done(&f); /* verdicts of another definition were in it */
-        fl_state_free(s);
-        s = make_state(a, &f);
-    }
-    say_missing(a, &f);
-    fl_findings_done(&f);
-    if (s == NULL) {
-        say(&a->log, FL_LOG_ERROR, "state not made, the last one stays", "cause", "out of memory");
-        return;
-    }
-    fl_fanout_offer(a->fanout, "", s, why == CONFIG);
-    fl_backend_notice_look(&a->notice, &a->verdicts, fl_fanout_state(a->fanout, ""),
-                           fl_reactor_now_ms(a->reactor));
+    const struct fl_services *s = a->file != NULL ? fl_source_file_services(a->file) : NULL;
+    *ret = (struct fl_delivery_source){s != NULL, fl_membership_of_services(s), NULL};
+}
+
+static void on_composed(void *arg)
+{
+    struct app *a = arg;
     fl_admin_answer_waits(&a->admin);
 }
 
-static void on_membership(void *arg)
-{
-    compose(arg, MEMBERS);
-}
-
-/* ---- probes ---- */
-
-static void on_recompose(struct fl_timer *t)
-{
-    compose(fl_container_of(t, struct app, recompose), VERDICTS);
-}
-
-static void on_recompose_now(struct fl_task *t)
-{
-    compose(fl_container_of(t, struct app, recompose_now), VERDICTS);
-}
-
-static void on_probed(void *arg, enum fl_probe_news news)
-{
-    struct app *a = arg;
-    int64_t wait_ms = CHANGED_MS;
-    if (news == FL_PROBE_NEWS_BLOCKS || fl_admin_waits(&a->admin)) {
-        fl_reactor_later(a->reactor, &a->recompose_now);
-        return;
-    }
-    if (news == FL_PROBE_NEWS_AGE) {
-        int64_t most_ms = a->config->probe_defaults.interval_ms / 4;
-        wait_ms = most_ms < AGED_MS ? most_ms : AGED_MS;
-    }
-    int64_t at_ms = fl_reactor_now_ms(a->reactor) + wait_ms;
-    if (at_ms < a->recompose.at_ms) {
-        fl_timer_set(a->reactor, &a->recompose, at_ms);
-    }
-}
-
-static void on_tls_changed(void *arg)
+static bool hurry(void *arg)
 {
     const struct app *a = arg;
-    const struct fl_state *s = fl_fanout_state(a->fanout, "");
-    if (s != NULL) { /* the definitions are the same: no verdict goes */
-        (void)sync_probes(a, s);
+    return fl_admin_waits(&a->admin);
+}
+
+static void on_epoch_met(void *arg, int64_t higher)
+{
+    const struct app *a = arg;
+    fl_cluster_raise(a->cluster, higher);
+}
+
+static void on_sidecar_news(void *arg, enum fl_fanout_news what, const struct fl_fanout_view *who)
+{
+    const struct app *a = arg;
+    if (a->cluster != NULL) {
+        fl_tell_sidecar(fl_cluster_events(a->cluster), what, who);
     }
 }
+
+static void on_backend_news(void *arg, const struct fl_backend_news *news)
+{
+    const struct app *a = arg;
+    if (a->cluster != NULL) {
+        fl_tell_backend(fl_cluster_events(a->cluster), fl_cluster_namespace(a->cluster),
+                        a->with->host_name, news);
+    }
+}
+
+static void on_annotation_news(void *arg, const struct fl_kube_pod *pod, const char *said)
+{
+    const struct app *a = arg;
+    if (a->cluster != NULL) {
+        fl_tell_annotation(fl_cluster_events(a->cluster), pod, said);
+    }
+}
+
+/* ---- what the sources tell ---- */
+
+static void on_file(void *arg)
+{
+    const struct app *a = arg;
+    fl_delivery_look(a->delivery, FL_DELIVERY_MEMBERS);
+}
+
+static void on_cluster(void *arg, bool members, bool pods)
+{
+    const struct app *a = arg;
+    fl_delivery_look(a->delivery, (members ? (unsigned)FL_DELIVERY_MEMBERS : 0) |
+                                      (pods ? (unsigned)FL_DELIVERY_PODS : 0));
+}
+
+static void on_lead(void *arg, int64_t epoch)
+{
+    const struct app *a = arg;
+    fl_delivery_lead(a->delivery, epoch);
+}
+
+static void on_follow(void *arg)
+{
+    const struct app *a = arg;
+    fl_delivery_follow(a->delivery);
+}
+
+/* ---- pages ---- */
 
 static uint64_t ask_probes(void *arg, const char *backend)
 {
     const struct app *a = arg;
-    return fl_cluster_prober_ask(a->prober, backend);
+    return fl_cluster_prober_ask(fl_delivery_prober(a->delivery), backend);
 }
 
 static void look(void *arg, struct fl_admin_view *ret)
@@ -243,15 +211,22 @@ static void look(void *arg, struct fl_admin_view *ret)
     *ret = (struct fl_admin_view){
         .now_ms = fl_reactor_now_ms(a->reactor),
         .config = a->config,
-        .fanout = a->fanout,
-        .verdicts = &a->verdicts,
-        .prober = a->prober,
-        .services = fl_source_file_services(a->source),
-        .services_age_ms = fl_source_file_age_ms(a->source),
-        .services_read_unix_ms = fl_source_file_read_unix_ms(a->source),
-        .services_fault = fl_source_file_fault(a->source),
+        .delivery = a->delivery,
+        .fanout = fl_delivery_fanout(a->delivery),
+        .verdicts = fl_delivery_verdicts(a->delivery),
+        .prober = fl_delivery_prober(a->delivery),
+        .cluster = a->cluster,
+        .file_fault = "",
     };
+    if (a->file != NULL) {
+        ret->services = fl_source_file_services(a->file);
+        ret->file_age_ms = fl_source_file_age_ms(a->file);
+        ret->file_read_unix_ms = fl_source_file_read_unix_ms(a->file);
+        ret->file_fault = fl_source_file_fault(a->file);
+    }
 }
+
+/* ---- orders ---- */
 
 /* What only a restart changes. */
 static void warn_fixed(const struct app *a, const struct fl_controller_config *fresh)
@@ -274,33 +249,48 @@ static void reload(struct app *a)
 {
     struct fl_findings f;
     struct fl_sign_key *key = NULL;
-    fl_findings_init(&f, a->config_path);
-    struct fl_controller_config *fresh = fl_load_config(a->config_path, &f, &key);
+    fl_findings_init(&f, a->with->config_path);
+    struct fl_controller_config *fresh = fl_load_config(a->with->config_path, &f, &key);
     say_findings(a, &f, "config refused", "config warning");
     fl_findings_done(&f);
     if (fresh == NULL) {
         return;
     }
     warn_fixed(a, fresh);
-    fl_controller_config_free(a->config);
+    struct fl_controller_config *before = a->config;
     a->config = fresh;
-    if (fl_fanout_configure(a->fanout, fresh) < 0) {
-        say(&a->log, FL_LOG_ERROR, "some sidecars are not pushed to", "cause", "out of memory");
+    say(&a->log, FL_LOG_INFO, "config applied", "file", a->with->config_path);
+    fl_delivery_configure(a->delivery, fresh, &key);
+    fl_controller_config_free(before);
+}
+
+static void on_released(void *arg)
+{
+    const struct app *a = arg;
+    fl_reactor_stop(a->reactor);
+}
+
+static void end(struct app *a, int number)
+{
+    say(&a->log, FL_LOG_INFO, "ending", "signal", number == SIGTERM ? "SIGTERM" : "SIGINT");
+    if (a->cluster != NULL && !a->ending) {
+        fl_cluster_release(a->cluster, on_released, a); /* another leads at once */
+    } else {
+        fl_reactor_stop(a->reactor);
     }
-    fl_fanout_set_key(a->fanout, &key); /* after the interval, which counts for it */
-    say(&a->log, FL_LOG_INFO, "config applied", "file", a->config_path);
-    compose(a, CONFIG);
+    a->ending = true;
 }
 
 static void on_signal(void *arg, int number)
 {
     struct app *a = arg;
-    if (number == SIGHUP) {
-        reload(a);
-        fl_source_file_look(a->source);
-    } else {
-        say(&a->log, FL_LOG_INFO, "ending", "signal", number == SIGTERM ? "SIGTERM" : "SIGINT");
-        fl_reactor_stop(a->reactor);
+    if (number != SIGHUP) {
+        end(a, number);
+        return;
+    }
+    reload(a);
+    if (a->file != NULL) {
+        fl_source_file_look(a->file);
     }
 }
 
@@ -364,33 +354,67 @@ static void raise_files(void)
     }
 }
 
+static int open_delivery(struct app *a)
+{
+    const struct fl_delivery_conf delivery = {
+        .reactor = a->reactor,
+        .log = &a->log,
+        .elected = a->source_path[0] == '\0',
+        .epoch = fl_reactor_wall_ms(a->reactor) / 1000,
+        .seed = seed(),
+        .source = source_now,
+        .composed = on_composed,
+        .hurry = hurry,
+        .epoch_met = on_epoch_met,
+        .sidecar_news = on_sidecar_news,
+        .backend_news = on_backend_news,
+        .annotation_news = on_annotation_news,
+        .arg = a,
+    };
+    int rc = fl_delivery_new(&delivery, &a->delivery);
+    if (rc == 0) {
+        fl_delivery_configure(a->delivery, a->config, &a->key);
+    }
+    return rc;
+}
+
+/* -errno; the event says why. */
+static int open_cluster(struct app *a)
+{
+    struct fl_cause cause;
+    const struct fl_cluster_conf cluster = {
+        .reactor = a->reactor,
+        .log = &a->log,
+        .where = &a->with->where,
+        .host_name = a->with->host_name,
+        .config = a->config,
+        .seed = seed(),
+        .changed = on_cluster,
+        .lead = on_lead,
+        .follow = on_follow,
+        .arg = a,
+    };
+    int rc = fl_cluster_new(&cluster, &a->cluster, &cause);
+    if (rc < 0) {
+        say(&a->log, FL_LOG_ERROR, "cannot reach the cluster", "cause", cause.text);
+    }
+    return rc;
+}
+
+static int open_source(struct app *a)
+{
+    const struct fl_source_file_conf file = {
+        a->reactor, &a->log, a->source_path, FL_SOURCE_FILE_LOOK_MS, on_file, a};
+    return a->source_path[0] != '\0' ? fl_source_file_new(&file, &a->file) : open_cluster(a);
+}
+
 static int start(struct app *a)
 {
     int rc = fl_reactor_new(&a->reactor);
-    if (rc < 0) {
-        return rc;
-    }
-    const struct fl_fanout_conf fanout = {.reactor = a->reactor,
-                                          .log = &a->log,
-                                          .epoch = fl_reactor_wall_ms(a->reactor) / 1000,
-                                          .seed = seed()};
-    const struct fl_source_file_conf source = {
-        a->reactor, &a->log, a->source_path, FL_SOURCE_FILE_LOOK_MS, on_membership, a};
-    const struct fl_cluster_prober_conf prober = {a->reactor, &a->log,        seed(), &a->verdicts,
-                                                  on_probed,  on_tls_changed, a};
-    fl_verdict_table_init(&a->verdicts, fanout.seed);
-    fl_timer_init(&a->recompose, on_recompose);
-    fl_task_init(&a->recompose_now, on_recompose_now);
-    rc = fl_signals_open(&a->signals, a->reactor, on_signal, a);
-    rc = rc < 0 ? rc : fl_fanout_new(&fanout, &a->fanout);
-    if (rc == 0) {
-        fl_fanout_set_key(a->fanout, &a->key);
-    }
-    rc = rc < 0 ? rc : fl_fanout_configure(a->fanout, a->config);
-    rc = rc < 0 ? rc : fl_cluster_prober_new(&prober, &a->prober);
-    rc = rc < 0 ? rc : fl_source_file_new(&source, &a->source);
-    rc = rc < 0 ? rc : open_listeners(a);
-    return rc;
+    rc = rc < 0 ? rc : fl_signals_open(&a->signals, a->reactor, on_signal, a);
+    rc = rc < 0 ? rc : open_delivery(a);
+    rc = rc < 0 ? rc : open_source(a);
+    return rc < 0 ? rc : open_listeners(a);
 }
 
 static void say_started(const struct app *a)
@@ -398,9 +422,9 @@ static void say_started(const struct app *a)
     struct fl_log_line l;
     fl_log_begin(&a->log, &l, FL_LOG_INFO, "controller started");
     fl_log_text(&l, "version", FL_VERSION);
-    fl_log_text(&l, "source", a->source_path);
-    fl_log_int(&l, "sidecars", a->config->sidecar_count);
-    fl_log_text(&l, "keyid", fl_fanout_keyid(a->fanout));
+    fl_log_text(&l, "source", a->file != NULL ? a->source_path : "kubernetes");
+    fl_log_int(&l, "sidecars", a->file != NULL ? a->config->sidecar_count : 0);
+    fl_log_text(&l, "keyid", fl_fanout_keyid(fl_delivery_fanout(a->delivery)));
     fl_log_end(&a->log, &l);
 }
 
@@ -409,15 +433,12 @@ static void stop(struct app *a)
     fl_mhd_free(a->status_server);
     fl_mhd_free(a->admin_server);
     fl_admin_done(&a->admin);
-    fl_source_file_free(a->source);
-    fl_cluster_prober_free(a->prober);
-    fl_fanout_free(a->fanout);
-    fl_backend_notice_done(&a->notice);
+    fl_source_file_free(a->file);
+    fl_cluster_free(a->cluster);
+    fl_delivery_free(a->delivery);
     if (a->reactor != NULL) {
         fl_reactor_close(a->reactor, &a->signals.io);
-        fl_timer_remove(a->reactor, &a->recompose);
         fl_reactor_turn(a->reactor, 0); /* what the probes' connections leave for its end */
-        fl_verdict_table_done(&a->verdicts);
     }
     fl_reactor_free(a->reactor);
     a->log.ring = NULL;
@@ -436,21 +457,22 @@ static int run(struct app *a)
         return FL_EXIT_REFUSED;
     }
     say_started(a);
-    fl_source_file_look(a->source);
+    if (a->file != NULL) {
+        fl_source_file_look(a->file);
+    }
     fl_reactor_run(a->reactor);
     return FL_EXIT_CLEAN;
 }
 
-int fl_app_run(const char *config_path)
+int fl_app_run(const struct fl_app_start *with)
 {
-    struct app a = {.config_path = config_path, .signals.io.fd = -1};
-    fl_backend_notice_init(&a.notice, &a.log);
+    struct app a = {.with = with, .signals.io.fd = -1};
     fl_admin_init(&a.admin, look, ask_probes, &a);
     struct fl_findings f;
     fl_signals_block();
     raise_files();
-    fl_findings_init(&f, config_path);
-    a.config = fl_load_config(config_path, &f, &a.key);
+    fl_findings_init(&f, with->config_path);
+    a.config = fl_load_config(with->config_path, &f, &a.key);
     fl_load_print(&f);
     fl_findings_done(&f);
     if (a.config == NULL) {

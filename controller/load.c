@@ -16,12 +16,14 @@
 /* What is right by its form, but cannot be run with. */
 static void check_runnable(const struct fl_controller_config *c, struct fl_findings *f)
 {
-    if (c->source_file[0] == '\0') {
-        fl_config_check_say(c->cluster, f, FL_SEVERITY_ERROR, "source", 0,
-                            "kubernetes is not there yet: this version takes membership from a "
-                            "file only (source: file:PATH)");
+    if (c->source_file[0] == '\0' && c->push.signing_key_file[0] == '\0') {
+        fl_config_check_say(
+            c->cluster, f, FL_SEVERITY_ERROR, "push.signing_key_file", 0,
+            "is missing: sidecars take only signed pushes (make a key with `openssl genpkey "
+            "-algorithm ed25519`, mount it from a Secret, and give its public half to the "
+            "sidecars)");
     }
-    if (c->sidecar_count > 0 && c->push.signing_key_file[0] == '\0') {
+    if (c->source_file[0] != '\0' && c->sidecar_count > 0 && c->push.signing_key_file[0] == '\0') {
         fl_config_check_say(
             c->cluster, f, FL_SEVERITY_ERROR, "push.signing_key_file", 0,
             "is missing: nothing can be pushed to the %u sidecars without a key (make one with "

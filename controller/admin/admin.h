@@ -12,24 +12,25 @@
 #include "common/io/bridge/mhd_bridge.h"
 #include "common/model/controller_config.h"
 #include "common/model/services.h"
-#include "controller/decide/verdict_table.h"
-#include "controller/probe/cluster_prober.h"
-#include "controller/push/fanout.h"
+#include "controller/delivery/delivery.h"
+#include "controller/kube/cluster.h"
 
 /* What the pages show; everything is borrowed for the time of one page. */
 struct fl_admin_view {
     int64_t now_ms;
     const struct fl_controller_config *config;
-    const struct fl_fanout *fanout;
+    const struct fl_delivery *delivery;
+    const struct fl_fanout *fanout; /* these three are the delivery's */
     const struct fl_verdict_table *verdicts;
     const struct fl_cluster_prober *prober;
-    const struct fl_services *services; /* NULL: none read so far */
-    int64_t services_age_ms, services_read_unix_ms;
-    const char *services_fault; /* "" while all is well */
+    const struct fl_cluster *cluster;   /* NULL: the source is a file */
+    const struct fl_services *services; /* of the file; NULL: none read so far */
+    int64_t file_age_ms, file_read_unix_ms;
+    const char *file_fault; /* "" while all is well */
 };
 
 typedef void fl_admin_look_fn(void *arg, struct fl_admin_view *ret);
-/* Probes every peer of the backend now; fl_cluster_prober_ask. */
+/* Probes every peer of the backend (a subject) now; fl_cluster_prober_ask. */
 typedef uint64_t fl_admin_ask_fn(void *arg, const char *backend);
 
 struct fl_admin {

@@ -7,7 +7,7 @@
 #include "controller/decide/backend_verdict.h"
 
 #define TALLY_BYTES_MAX ((size_t)64 << 20)
-#define KEY_MAX         600
+#define KEY_MAX         (FL_SUBJECT_MAX + 300)
 
 /* What all sidecars say of one peer. */
 struct tally {
@@ -19,7 +19,7 @@ struct tally {
 
 struct tallies {
     struct fl_arena arena;
-    struct fl_smap map; /* "backend\naddress" -> struct tally */
+    struct fl_smap map; /* "subject\naddress" -> struct tally */
 };
 
 struct page {
@@ -37,10 +37,11 @@ static struct fl_span key_of(const char *backend, const char *address, char text
     return (struct fl_span){f.base, f.len};
 }
 
-static struct tally *tally_of(struct tallies *t, const struct fl_observation *o)
+static struct tally *tally_of(struct tallies *t, const char *subject,
+                              const struct fl_observation *o)
 {
     char text[KEY_MAX];
-    struct fl_span key = key_of(o->backend, o->peer, text);
+    struct fl_span key = key_of(subject, o->peer, text);
     struct tally *one = fl_smap_get(&t->map, key);
     if (one != NULL) {
         return one;
@@ -53,11 +54,14 @@ static struct tally *tally_of(struct tallies *t, const struct fl_observation *o)
     return one;
 }
 
-static void count_sidecar(struct tallies *t, const struct fl_fanout_view *s)
+static void count_sidecar(const struct fl_admin_view *v, struct tallies *t,
+                          const struct fl_fanout_view *s)
 {
     for (uint32_t i = 0; i < s->observation_count; i++) {
         const struct fl_observation *o = &s->observations[i];
-        struct tally *one = tally_of(t, o);
+        char subject[FL_SUBJECT_MAX];
+        fl_delivery_subject(v->delivery, s->configuration, o->backend, subject);
+        struct tally *one = tally_of(t, subject, o);
         if (one == NULL) {
             return;
         }
@@ -115,12 +119,12 @@ static const char *other_view(const struct page *page, const char *backend, cons
     return view;
 }
 
-static const char *first_other_view(const struct page *page, const struct fl_state_backend *b,
+static const char *first_other_view(const struct page *page, const struct fl_delivery_backend *d,
                                     char view[96])
 {
     view[0] = '\0';
-    for (uint32_t i = 0; i < b->conf.peer_count && view[0] == '\0'; i++) {
-        (void)other_view(page, b->name, b->conf.peers[i].address, view);
+    for (uint32_t i = 0; i < d->b->conf.peer_count && view[0] == '\0'; i++) {
+        (void)other_view(page, d->subject, d->b->conf.peers[i].address, view);
     }
     return view;
 }
@@ -144,33 +148,38 @@ static void put_peer(struct fl_json *j, const struct page *page, const char *bac
     fl_json_close(j, '}');
 }
 
-static void put_backend(struct fl_json *j, const struct page *page, const struct fl_state *state,
-                        const struct fl_state_backend *b)
+static void put_backend(struct fl_json *j, const struct page *page,
+                        const struct fl_delivery_backend *d)
 {
+    const struct fl_state_backend *b = d->b;
     const struct fl_service_ref *ref = &b->conf.service;
     char view[96];
     fl_json_open(j, NULL, '{');
-    fl_json_text(j, "name", b->name);
-    fl_json_text(j, "definition", b->owns ? "controller" : "sidecar");
+    fl_json_text(j, "name", d->subject);
+    fl_json_text(j, "definition",
+                 d->namespace[0] != '\0' ? "annotation"
+                 : b->owns               ? "controller"
+                                         : "sidecar");
+    fl_json_text(j, "namespace", d->namespace);
     fl_json_open(j, "service", '{');
     fl_json_text(j, "namespace", ref->namespace);
     fl_json_text(j, "name", ref->name);
     fl_json_text(j, "port", ref->port);
     fl_json_close(j, '}');
     fl_json_text(j, "membership", b->has_peers ? "ready" : "waiting");
-    struct fl_derived d;
-    fl_backend_verdict(page->v->verdicts, b, &d);
-    put_verdict(j, &d.verdict, first_other_view(page, b, view));
+    struct fl_derived derived;
+    fl_backend_verdict(page->v->verdicts, d->subject, b, &derived);
+    put_verdict(j, &derived.verdict, first_other_view(page, d, view));
     fl_json_open(j, "buckets", '[');
-    for (uint32_t i = 0; i < state->route_count; i++) {
-        if (strcmp(state->routes[i].backend, b->name) == 0) {
-            fl_json_text(j, NULL, state->routes[i].bucket);
+    for (uint32_t i = 0; i < d->state->route_count; i++) {
+        if (strcmp(d->state->routes[i].backend, b->name) == 0) {
+            fl_json_text(j, NULL, d->state->routes[i].bucket);
         }
     }
     fl_json_close(j, ']');
     fl_json_open(j, "peers", '[');
     for (uint32_t i = 0; i < b->conf.peer_count; i++) {
-        put_peer(j, page, b->name, &b->conf.peers[i]);
+        put_peer(j, page, d->subject, &b->conf.peers[i]);
     }
     fl_json_close(j, ']');
     fl_json_close(j, '}');
@@ -179,12 +188,13 @@ static void put_backend(struct fl_json *j, const struct page *page, const struct
 static void write_backends(struct fl_fmt *out, void *arg)
 {
     const struct page *page = arg;
-    const struct fl_state *state = fl_fanout_state(page->v->fanout, "");
     struct fl_json j = {out, false};
+    struct fl_delivery_backend one;
+    size_t at = 0;
     fl_json_open(&j, NULL, '{');
     fl_json_open(&j, "backends", '[');
-    for (uint32_t i = 0; state != NULL && i < state->backend_count; i++) {
-        put_backend(&j, page, state, &state->backends[i]);
+    while (fl_delivery_next(page->v->delivery, &at, &one)) {
+        put_backend(&j, page, &one);
     }
     fl_json_close(&j, ']');
     fl_json_close(&j, '}');
@@ -202,7 +212,7 @@ static void reply(struct fl_mhd_call *call, const struct fl_admin_view *v, fl_mh
     for (uint32_t i = 0; i < fl_fanout_count(v->fanout); i++) {
         struct fl_fanout_view s;
         fl_fanout_view(v->fanout, i, &s);
-        count_sidecar(&t, &s);
+        count_sidecar(v, &t, &s);
     }
     fl_mhd_reply_written(call, 200, "application/json", write, &page);
     fl_smap_done(&t.map);
@@ -217,28 +227,32 @@ void fl_pages_backends(struct fl_mhd_call *call, void *arg)
 
 /* ---- one ---- */
 
-const struct fl_state_backend *fl_pages_find(const struct fl_admin_view *v, const char *name)
+bool fl_pages_find(const struct fl_admin_view *v, const char *name, struct fl_delivery_backend *ret)
 {
-    const struct fl_state *s = fl_fanout_state(v->fanout, "");
-    for (uint32_t i = 0; s != NULL && i < s->backend_count; i++) {
-        if (strcmp(s->backends[i].name, name) == 0) {
-            return &s->backends[i];
+    size_t at = 0;
+    while (fl_delivery_next(v->delivery, &at, ret)) {
+        if (strcmp(ret->subject, name) == 0) {
+            return true;
         }
     }
-    return NULL;
+    return false;
 }
 
 static void write_one(struct fl_fmt *out, void *arg)
 {
     const struct page *page = arg;
     struct fl_json j = {out, false};
-    put_backend(&j, page, fl_fanout_state(page->v->fanout, ""), fl_pages_find(page->v, page->name));
+    struct fl_delivery_backend one;
+    if (fl_pages_find(page->v, page->name, &one)) {
+        put_backend(&j, page, &one);
+    }
     fl_fmt_char(out, '\n');
 }
 
 void fl_pages_backend(struct fl_mhd_call *call, const struct fl_admin_view *v, const char *name)
 {
-    if (fl_pages_find(v, name) == NULL) {
+    struct fl_delivery_backend one;
+    if (!fl_pages_find(v, name, &one)) {
         fl_mhd_problem(call, 404, "not_found", "no backend of this name");
         return;
     }

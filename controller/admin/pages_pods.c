@@ -23,7 +23,19 @@ static void put_observations(struct fl_json *j, const struct fl_fanout_view *s)
     fl_json_close(j, ']');
 }
 
-static void put_pod(struct fl_json *j, const struct fl_fanout_view *s)
+static void put_annotations(struct fl_json *j, const struct fl_pod_overlay *o)
+{
+    fl_json_bool(j, "config_ok", o == NULL || o->errors == 0);
+    fl_json_open(j, "config_findings", '[');
+    for (const struct fl_annotation_finding *f = o != NULL ? o->first : NULL; f != NULL;
+         f = f->next) {
+        fl_json_text(j, NULL, f->text);
+    }
+    fl_json_close(j, ']');
+}
+
+static void put_pod(struct fl_json *j, const struct fl_admin_view *v,
+                    const struct fl_fanout_view *s)
 {
     fl_json_open(j, NULL, '{');
     fl_json_text(j, "address", s->address);
@@ -44,6 +56,7 @@ static void put_pod(struct fl_json *j, const struct fl_fanout_view *s)
     fl_json_text(j, "hint", s->hint);
     fl_json_close(j, '}');
     put_observations(j, s);
+    put_annotations(j, fl_delivery_overlay(v->delivery, s->configuration));
     fl_json_close(j, '}');
 }
 
@@ -56,7 +69,7 @@ static void write_pods(struct fl_fmt *out, void *arg)
     for (uint32_t i = 0; i < fl_fanout_count(v->fanout); i++) {
         struct fl_fanout_view s;
         fl_fanout_view(v->fanout, i, &s);
-        put_pod(&j, &s);
+        put_pod(&j, v, &s);
     }
     fl_json_close(&j, ']');
     fl_json_close(&j, '}');
@@ -109,21 +122,30 @@ static void put_service(struct fl_json *j, const struct fl_service *s)
     fl_json_close(j, '}');
 }
 
+static void put_file(struct fl_json *j, const struct fl_admin_view *v)
+{
+    fl_json_text(j, "source", "file");
+    fl_json_text(j, "file", v->config->source_file);
+    fl_json_time(j, "read_at", v->file_read_unix_ms);
+    fl_json_secs(j, "age_secs", v->file_age_ms);
+    fl_json_text(j, "error", v->file_fault);
+    fl_json_open(j, "services", '[');
+    for (uint32_t i = 0; v->services != NULL && i < v->services->count; i++) {
+        put_service(j, &v->services->items[i]);
+    }
+    fl_json_close(j, ']');
+}
+
 static void write_services(struct fl_fmt *out, void *arg)
 {
     const struct fl_admin_view *v = arg;
     struct fl_json j = {out, false};
     fl_json_open(&j, NULL, '{');
-    fl_json_text(&j, "source", "file");
-    fl_json_text(&j, "file", v->config->source_file);
-    fl_json_time(&j, "read_at", v->services_read_unix_ms);
-    fl_json_secs(&j, "age_secs", v->services_age_ms);
-    fl_json_text(&j, "error", v->services_fault);
-    fl_json_open(&j, "services", '[');
-    for (uint32_t i = 0; v->services != NULL && i < v->services->count; i++) {
-        put_service(&j, &v->services->items[i]);
+    if (v->cluster != NULL) {
+        fl_pages_put_services(&j, v);
+    } else {
+        put_file(&j, v);
     }
-    fl_json_close(&j, ']');
     fl_json_close(&j, '}');
     fl_fmt_char(out, '\n');
 }

@@ -55,7 +55,8 @@ void fl_pages_probe(struct fl_mhd_call *call, void *arg)
     struct fl_admin *admin = arg;
     struct fl_admin_view v = fl_pages_look(admin);
     struct fl_span name = fl_mhd_segment(call, 0); /* NUL-terminated by the bridge */
-    if (fl_pages_find(&v, name.ptr) == NULL) {
+    struct fl_delivery_backend one;
+    if (!fl_pages_find(&v, name.ptr, &one)) {
         fl_pages_backend(call, &v, name.ptr); /* says so */
         return;
     }
@@ -91,26 +92,25 @@ static void put(struct fl_fmt *out, const char *name, const char *label, const c
 
 void fl_pages_probe_metrics(struct fl_fmt *out, const struct fl_admin_view *v)
 {
-    const struct fl_state *s = fl_fanout_state(v->fanout, "");
-    fl_fmt_text(out, "# HELP fairlead_controller_probes_total Probes of a backend's peers by what "
-                     "they found.\n# TYPE fairlead_controller_probes_total counter\n");
-    for (uint32_t i = 0; s != NULL && i < s->backend_count; i++) {
+    struct fl_delivery_backend one;
+    fl_pages_metric_head(out, "probes_total", "counter",
+                         "Probes of a backend's peers by what they found.");
+    for (size_t at = 0; fl_delivery_next(v->delivery, &at, &one);) {
         uint64_t by_status[FL_COUNTOF(statuses)];
-        if (fl_cluster_prober_counts(v->prober, s->backends[i].name, by_status)) {
+        if (fl_cluster_prober_counts(v->prober, one.subject, by_status)) {
             for (size_t k = 0; k < FL_COUNTOF(statuses); k++) {
-                put(out, "probes_total", "result", s->backends[i].name, statuses[k],
+                put(out, "probes_total", "result", one.subject, statuses[k],
                     by_status[statuses[k]]);
             }
         }
     }
-    fl_fmt_text(out, "# HELP fairlead_controller_backend_state 1 for the state that a backend is "
-                     "in, as the controller sees it.\n"
-                     "# TYPE fairlead_controller_backend_state gauge\n");
-    for (uint32_t i = 0; s != NULL && i < s->backend_count; i++) {
+    fl_pages_metric_head(out, "backend_state", "gauge",
+                         "1 for the state that a backend is in, as the controller sees it.");
+    for (size_t at = 0; fl_delivery_next(v->delivery, &at, &one);) {
         struct fl_derived d;
-        fl_backend_verdict(v->verdicts, &s->backends[i], &d);
+        fl_backend_verdict(v->verdicts, one.subject, one.b, &d);
         for (size_t k = 0; k < FL_COUNTOF(statuses); k++) {
-            put(out, "backend_state", "state", s->backends[i].name, statuses[k],
+            put(out, "backend_state", "state", one.subject, statuses[k],
                 d.verdict.status == statuses[k]);
         }
     }

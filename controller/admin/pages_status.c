@@ -46,9 +46,20 @@ static struct sums sum_sidecars(const struct fl_fanout *f)
 /* ---- ready: can this process do its work? A sidecar that is away is that sidecar's trouble. ----
  */
 
-static const char *membership_word(const struct fl_admin_view *v)
+static const char *membership_word(const struct fl_admin_view *v, const char *fault)
 {
-    return v->services == NULL ? "waiting" : v->services_fault[0] != '\0' ? "stale" : "ready";
+    return !fl_pages_known(v) ? "waiting" : fault[0] != '\0' ? "stale" : "ready";
+}
+
+static void put_leadership(struct fl_json *j, const struct fl_admin_view *v)
+{
+    struct fl_cluster_view c;
+    fl_cluster_view(v->cluster, &c);
+    fl_json_bool(j, "leader", fl_fanout_leads(v->fanout));
+    fl_json_int(j, "epoch", fl_fanout_epoch(v->fanout));
+    fl_json_text(j, "holder", c.election.holder);
+    fl_json_text(j, "election", c.election.fault.text);
+    fl_json_text(j, "role", c.lacks.text);
 }
 
 static void write_ready(struct fl_fmt *out, void *arg)
@@ -56,10 +67,16 @@ static void write_ready(struct fl_fmt *out, void *arg)
     const struct fl_admin_view *v = arg;
     struct fl_json j = {out, false};
     struct sums s = sum_sidecars(v->fanout);
-    bool degraded = v->services_fault[0] != '\0' || s.by_state[FL_SIDECAR_UNREACHABLE] > 0;
+    char fault[FL_PAGES_FAULT_MAX];
+    bool degraded = fl_pages_fault(v, fault) || s.by_state[FL_SIDECAR_UNREACHABLE] > 0;
     fl_json_open(&j, NULL, '{');
-    fl_json_text(&j, "status", v->services == NULL ? "waiting" : degraded ? "degraded" : "ready");
-    fl_json_text(&j, "membership", membership_word(v));
+    fl_json_text(&j, "status", !fl_pages_known(v) ? "waiting" : degraded ? "degraded" : "ready");
+    fl_json_text(&j, "membership", membership_word(v, fault));
+    fl_json_secs(&j, "membership_age_secs", fl_pages_age_ms(v));
+    fl_json_text(&j, "fault", fault);
+    if (v->cluster != NULL) {
+        put_leadership(&j, v);
+    }
     fl_json_open(&j, "sidecars", '{');
     for (unsigned i = 0; i < FL_SIDECAR_STATES; i++) {
         fl_json_int(&j, state_words[i], s.by_state[i]);
@@ -72,12 +89,12 @@ static void write_ready(struct fl_fmt *out, void *arg)
 void fl_pages_ready(struct fl_mhd_call *call, void *arg)
 {
     struct fl_admin_view v = fl_pages_look(arg);
-    fl_mhd_reply_written(call, v.services != NULL ? 200 : 503, "application/json", write_ready, &v);
+    fl_mhd_reply_written(call, fl_pages_known(&v) ? 200 : 503, "application/json", write_ready, &v);
 }
 
 /* ---- metrics ---- */
 
-static void head(struct fl_fmt *out, const char *name, const char *type, const char *help)
+void fl_pages_metric_head(struct fl_fmt *out, const char *name, const char *type, const char *help)
 {
     fl_fmt_printf(out, "# HELP fairlead_controller_%s %s\n# TYPE fairlead_controller_%s %s\n", name,
                   help, name, type);
@@ -86,7 +103,7 @@ static void head(struct fl_fmt *out, const char *name, const char *type, const c
 static void gauge_secs(struct fl_fmt *out, const char *name, const char *labels, const char *help,
                        int64_t ms)
 {
-    head(out, name, "gauge", help);
+    fl_pages_metric_head(out, name, "gauge", help);
     fl_fmt_printf(out, "fairlead_controller_%s%s ", name, labels);
     fl_fmt_secs(out, ms * 1000);
     fl_fmt_char(out, '\n');
@@ -96,12 +113,12 @@ static void write_metrics(struct fl_fmt *out, void *arg)
 {
     const struct fl_admin_view *v = arg;
     struct sums s = sum_sidecars(v->fanout);
-    head(out, "leader", "gauge", "1 while this replica pushes and probes.");
+    fl_pages_metric_head(out, "leader", "gauge", "1 while this replica pushes and probes.");
     fl_fmt_printf(out, "fairlead_controller_leader %d\n", fl_fanout_leads(v->fanout) ? 1 : 0);
     gauge_secs(out, "watch_age_seconds", "{resource=\"file\"}",
                "Since the membership in force was last seen to be what its source says.",
-               v->services_age_ms);
-    head(out, "pushes_total", "counter", "Pushes to sidecars by how they ended.");
+               v->file_age_ms);
+    fl_pages_metric_head(out, "pushes_total", "counter", "Pushes to sidecars by how they ended.");
     for (unsigned r = 0; r < FL_PUSH_RESULT_COUNT; r++) {
         fl_fmt_printf(out, "fairlead_controller_pushes_total{result=\"%s\"} %llu\n",
                       fl_push_result_token((enum fl_push_result)r),
@@ -110,7 +127,7 @@ static void write_metrics(struct fl_fmt *out, void *arg)
     gauge_secs(out, "push_lag_seconds", "",
                "Age of the oldest change that some sidecar does not have; 0: all have all.",
                s.lag_ms);
-    head(out, "sidecars", "gauge", "Sidecars by state.");
+    fl_pages_metric_head(out, "sidecars", "gauge", "Sidecars by state.");
     for (unsigned i = 0; i < FL_SIDECAR_STATES; i++) {
         fl_fmt_printf(out, "fairlead_controller_sidecars{state=\"%s\"} %u\n", state_words[i],
                       s.by_state[i]);

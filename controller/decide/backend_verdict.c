@@ -4,14 +4,14 @@
 
 #include "common/base/fmt.h"
 
-void fl_backend_verdict(const struct fl_verdict_table *t, const struct fl_state_backend *b,
-                        struct fl_derived *ret)
+void fl_backend_verdict(const struct fl_verdict_table *t, const char *subject,
+                        const struct fl_state_backend *b, struct fl_derived *ret)
 {
     uint32_t count = b->conf.peer_count;
     struct fl_derive_peer *peers = calloc((size_t)count + 1, sizeof(*peers));
     for (uint32_t i = 0; peers != NULL && i < count; i++) {
         const struct fl_peer_conf *p = &b->conf.peers[i];
-        peers[i] = (struct fl_derive_peer){p->address, fl_verdict_table_get(t, b->name, p->address),
+        peers[i] = (struct fl_derive_peer){p->address, fl_verdict_table_get(t, subject, p->address),
                                            p->down};
     }
     fl_derive_backend(peers, peers != NULL ? count : 0, ret);

@@ -7,9 +7,9 @@
 #include "common/verdict/derive.h"
 #include "controller/decide/verdict_table.h"
 
-/* Unknown when memory is short. */
-void fl_backend_verdict(const struct fl_verdict_table *t, const struct fl_state_backend *b,
-                        struct fl_derived *ret);
+/* subject: the backend's name in the table (compose.h). Unknown when memory is short. */
+void fl_backend_verdict(const struct fl_verdict_table *t, const char *subject,
+                        const struct fl_state_backend *b, struct fl_derived *ret);
 /* What the controller and the pods see differently of one peer, in a sentence; "" while they agree.
  * reached, failing: pods that do and do not reach it. */
 void fl_backend_verdict_other_view(const struct fl_verdict *v, uint32_t reached, uint32_t failing,

@@ -13,9 +13,12 @@ struct memory {
     char name[];
 };
 
-void fl_backend_notice_init(struct fl_backend_notice *n, const struct fl_log *log)
+void fl_backend_notice_init(struct fl_backend_notice *n, const struct fl_log *log,
+                            void (*told)(void *arg, const struct fl_backend_news *news), void *arg)
 {
     n->log = log;
+    n->told = told;
+    n->arg = arg;
     fl_list_init(&n->memories);
 }
 
@@ -25,11 +28,16 @@ static void forget(struct memory *m)
     free(m);
 }
 
-void fl_backend_notice_done(struct fl_backend_notice *n)
+void fl_backend_notice_clear(struct fl_backend_notice *n)
 {
     fl_list_each_safe (it, next, &n->memories) {
         forget(fl_container_of(it, struct memory, node));
     }
+}
+
+void fl_backend_notice_done(struct fl_backend_notice *n)
+{
+    fl_backend_notice_clear(n);
 }
 
 static struct memory *remember(struct fl_backend_notice *n, const char *name)
@@ -78,41 +86,53 @@ static void tell_recovered(const struct fl_backend_notice *n, const struct memor
     fl_log_end(n->log, &l);
 }
 
-static void look_at(struct fl_backend_notice *n, const struct fl_verdict_table *verdicts,
-                    const struct fl_state_backend *b, int64_t now_ms)
+static void tell(const struct fl_backend_notice *n, const struct memory *m,
+                 const struct fl_state_backend *b, const struct fl_verdict *v, int64_t down_ms)
 {
-    struct memory *m = remember(n, b->name);
+    const struct fl_backend_news news = {m->name, b, v->status, &v->cause, down_ms};
+    if (n->told != NULL) {
+        n->told(n->arg, &news);
+    }
+}
+
+void fl_backend_notice_begin(struct fl_backend_notice *n)
+{
+    fl_list_each (it, &n->memories) {
+        fl_container_of(it, struct memory, node)->seen = false;
+    }
+}
+
+void fl_backend_notice_look(struct fl_backend_notice *n, const struct fl_verdict_table *verdicts,
+                            const char *subject, const struct fl_state_backend *b, int64_t now_ms)
+{
+    struct memory *m = remember(n, subject);
     struct fl_derived d;
-    if (m == NULL) {
+    if (m == NULL || m->seen) {
         return; /* no memory: told with the next change */
     }
     m->seen = true;
-    fl_backend_verdict(verdicts, b, &d);
+    fl_backend_verdict(verdicts, subject, b, &d);
     if (d.verdict.status == m->status) {
         return;
     }
     m->status = d.verdict.status;
     if (m->status == FL_VERDICT_HEALTHY && m->down_since_ms != 0) {
         tell_recovered(n, m, now_ms);
+        tell(n, m, b, &d.verdict, now_ms - m->down_since_ms);
         m->down_since_ms = 0;
     } else if (m->status != FL_VERDICT_HEALTHY && m->status != FL_VERDICT_UNKNOWN) {
-        tell_unhealthy(n, b->name, &d);
+        tell_unhealthy(n, subject, &d);
+        tell(n, m, b, &d.verdict, 0);
         m->down_since_ms = m->down_since_ms != 0 ? m->down_since_ms : now_ms;
     }
 }
 
-void fl_backend_notice_look(struct fl_backend_notice *n, const struct fl_verdict_table *verdicts,
-                            const struct fl_state *s, int64_t now_ms)
+void fl_backend_notice_end(struct fl_backend_notice *n)
 {
-    for (uint32_t i = 0; i < s->backend_count; i++) {
-        look_at(n, verdicts, &s->backends[i], now_ms);
-    }
     fl_list_each_safe (it, next, &n->memories) {
         struct memory *m = fl_container_of(it, struct memory, node);
         if (!m->seen) {
             forget(m);
-        } else {
-            m->seen = false;
         }
     }
 }

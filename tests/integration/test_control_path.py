@@ -588,9 +588,14 @@ def run(folder, config, *args):
                           timeout=20, check=False)
 
 
-def test_kubernetes_comes_later_and_says_so(folder):
+def test_without_a_cluster_the_kubernetes_source_says_what_it_misses(folder, key, monkeypatch):
     done = run(folder, "source: kubernetes\n")
-    assert done.returncode == 2 and "kubernetes is not there yet" in done.stderr
+    assert done.returncode == 2 and "push.signing_key_file: is missing" in done.stderr
+    for name in ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "KUBECONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    done = run(folder, {"source": "kubernetes", "push": {"signing_key_file": key.private},
+                        "listen": {"admin": "127.0.0.1:0", "status": "127.0.0.1:0"}})
+    assert done.returncode == 1 and "KUBECONFIG" in done.stderr
 
 
 def test_a_missing_or_wrong_key_is_a_clear_error(folder, key, file):

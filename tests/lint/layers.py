@@ -34,7 +34,7 @@ ROOMS = {
 BELOW_4 = PURE_COMMON | CODECS | IO | BRIDGE | TLS | {"common/probe"}
 SIDECAR_BELOW_4 = BELOW_4 | {"sidecar/policy", "sidecar/proxy"}
 CONTROLLER_BELOW_4 = BELOW_4 | {"controller/decide", "controller/codec", "controller/kube"}
-CONTROLLER_4 = {"controller/push", "controller/hook", "controller/probe", "controller/admin"}
+CONTROLLER_4 = {"controller/push", "controller/delivery", "controller/hook", "controller/probe", "controller/admin"}
 ROOMS["sidecar/admin"] = ("4", SIDECAR_BELOW_4)
 for room in CONTROLLER_4:
     ROOMS[room] = ("4", CONTROLLER_BELOW_4 | CONTROLLER_4)  # no cycles among them: see cycles() below

@@ -44,7 +44,7 @@ static void found(unsigned i, enum fl_verdict_status status)
 static enum fl_verdict_status derived(void)
 {
     struct fl_derived d;
-    fl_backend_verdict(&table, &backend, &d);
+    fl_backend_verdict(&table, backend.name, &backend, &d);
     return d.verdict.status;
 }
 

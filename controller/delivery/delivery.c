@@ -1,0 +1,327 @@
+#include "controller/delivery/delivery.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/model/directives_show.h"
+#include "controller/decide/compose.h"
+#include "controller/decide/probe_list.h"
+#include "controller/delivery/delivery_inner.h"
+
+#define CHANGED_MS 20   /* a changed verdict that takes nobody out waits for others this long */
+#define AGED_MS    1000 /* one that is only fresher, so long at most */
+
+/* ---- saying ---- */
+
+static void say(const struct fl_delivery *d, enum fl_log_level level, const char *msg,
+                const char *cause)
+{
+    struct fl_log_line l;
+    fl_log_begin(d->conf.log, &l, level, msg);
+    fl_log_text(&l, "cause", cause);
+    fl_log_end(d->conf.log, &l);
+}
+
+static uint64_t hash_of(const struct fl_findings *f)
+{
+    uint64_t hash = 0;
+    for (const struct fl_finding *one = f->first; one != NULL; one = one->next) {
+        hash = hash * 31 + fl_show_hash(fl_span_of(one->text));
+    }
+    return hash;
+}
+
+/* Each set of findings once. */
+static void say_missing(const struct fl_delivery *d, const struct fl_findings *f, uint64_t *said)
+{
+    uint64_t hash = hash_of(f);
+    if (hash == *said) {
+        return;
+    }
+    *said = hash;
+    for (const struct fl_finding *one = f->first; one != NULL; one = one->next) {
+        char text[1024];
+        struct fl_fmt out = fl_fmt_of(text, sizeof(text));
+        fl_findings_print(f, one, &out);
+        say(d, FL_LOG_WARN, "membership is missing", text);
+    }
+}
+
+/* ---- states ---- */
+
+struct round {                /* one pass over all groups */
+    struct fl_group **groups; /* the first is NULL: configuration "" */
+    struct fl_state **states;
+    uint32_t count;
+};
+
+static const struct fl_pod_overlay *overlay_of(const struct fl_group *g)
+{
+    return g != NULL ? g->overlay : NULL;
+}
+
+static bool begin_round(const struct fl_delivery *d, struct round *r)
+{
+    uint32_t count = 1;
+    fl_list_each (it, &d->groups) {
+        count++;
+    }
+    *r = (struct round){calloc(count, sizeof(struct fl_group *)),
+                        calloc(count, sizeof(struct fl_state *)), 1};
+    if (r->groups == NULL || r->states == NULL) {
+        free(r->groups);
+        free(r->states);
+        return false;
+    }
+    fl_list_each (it, &d->groups) {
+        r->groups[r->count++] = fl_container_of(it, struct fl_group, node);
+    }
+    return true;
+}
+
+static void end_round(struct round *r)
+{
+    for (uint32_t i = 0; i < r->count; i++) {
+        fl_state_free(r->states[i]);
+    }
+    free(r->groups);
+    free(r->states);
+}
+
+/* False: some states were not made. */
+static bool compose_all(struct fl_delivery *d, const struct fl_membership *m, struct round *r)
+{
+    bool good = true;
+    for (uint32_t i = 0; i < r->count; i++) {
+        struct fl_findings f;
+        struct fl_group *g = r->groups[i];
+        fl_findings_init(&f, "");
+        fl_state_free(r->states[i]);
+        r->states[i] = fl_compose_state(d->config, m, overlay_of(g), &d->verdicts,
+                                        fl_reactor_now_ms(d->conf.reactor), &f);
+        good = good && r->states[i] != NULL;
+        say_missing(d, &f, g != NULL ? &g->said : &d->said);
+        fl_findings_done(&f);
+    }
+    return good;
+}
+
+/* What is probed from now on: while we push, the peers of all states; else none. True: a verdict is
+ * gone. */
+static bool sync_probes(struct fl_delivery *d, const struct round *r)
+{
+    struct fl_probe_list list;
+    bool fits = true, leads = fl_fanout_leads(d->fanout);
+    fl_probe_list_init(&list);
+    for (uint32_t i = 0; leads && fits && i < r->count; i++) {
+        const struct fl_state *s = r->states[i];
+        if (s == NULL) {
+            s = fl_fanout_state(d->fanout, r->groups[i] != NULL ? r->groups[i]->key : "");
+        }
+        fits = s == NULL || fl_probe_list_add(&list, d->config, overlay_of(r->groups[i]), s);
+    }
+    bool gone = fits && fl_cluster_prober_sync(d->prober, &list);
+    fl_probe_list_done(&list);
+    if (!fits) {
+        say(d, FL_LOG_ERROR, "probes stay as they were", "out of memory");
+    }
+    return gone;
+}
+
+static void look_at_backends(struct fl_delivery *d)
+{
+    struct fl_delivery_backend one;
+    size_t at = 0;
+    if (!fl_fanout_leads(d->fanout)) {
+        fl_backend_notice_clear(&d->notice);
+        return;
+    }
+    fl_backend_notice_begin(&d->notice);
+    while (fl_delivery_next(d, &at, &one)) {
+        fl_backend_notice_look(&d->notice, &d->verdicts, one.subject, one.b,
+                               fl_reactor_now_ms(d->conf.reactor));
+    }
+    fl_backend_notice_end(&d->notice);
+}
+
+static void make_states(struct fl_delivery *d, const struct fl_membership *m, unsigned why)
+{
+    struct round r;
+    if (!begin_round(d, &r)) {
+        say(d, FL_LOG_ERROR, "states not made, the last ones stay", "out of memory");
+        return;
+    }
+    bool good = compose_all(d, m, &r);
+    if (why != FL_DELIVERY_VERDICTS && sync_probes(d, &r)) {
+        good = compose_all(d, m, &r); /* verdicts of another definition were in it */
+    }
+    for (uint32_t i = 0; i < r.count; i++) {
+        if (r.states[i] != NULL) {
+            fl_fanout_offer(d->fanout, r.groups[i] != NULL ? r.groups[i]->key : "", r.states[i],
+                            (why & FL_DELIVERY_CONFIG) != 0);
+            r.states[i] = NULL;
+        }
+    }
+    end_round(&r);
+    if (!good) {
+        say(d, FL_LOG_ERROR, "states not made, the last ones stay", "out of memory");
+    }
+}
+
+void fl_delivery_look(struct fl_delivery *d, unsigned why)
+{
+    struct fl_delivery_source s;
+    d->conf.source(d->conf.arg, &s);
+    if (!s.known) {
+        return;
+    }
+    fl_timer_off(&d->again);
+    if (s.pods != NULL && (why & (FL_DELIVERY_PODS | FL_DELIVERY_CONFIG)) != 0) {
+        fl_delivery_regroup(d, s.pods, (why & FL_DELIVERY_CONFIG) != 0);
+    }
+    make_states(d, &s.membership, why);
+    fl_delivery_show_anew(d);
+    look_at_backends(d);
+    if (d->conf.composed != NULL) {
+        d->conf.composed(d->conf.arg);
+    }
+}
+
+/* ---- probes ---- */
+
+static void on_again(struct fl_timer *t)
+{
+    fl_delivery_look(fl_container_of(t, struct fl_delivery, again), FL_DELIVERY_VERDICTS);
+}
+
+static void on_again_now(struct fl_task *t)
+{
+    fl_delivery_look(fl_container_of(t, struct fl_delivery, again_now), FL_DELIVERY_VERDICTS);
+}
+
+static void on_probed(void *arg, enum fl_probe_news news)
+{
+    struct fl_delivery *d = arg;
+    int64_t wait_ms = CHANGED_MS;
+    if (news == FL_PROBE_NEWS_BLOCKS || (d->conf.hurry != NULL && d->conf.hurry(d->conf.arg))) {
+        fl_reactor_later(d->conf.reactor, &d->again_now);
+        return;
+    }
+    if (news == FL_PROBE_NEWS_AGE) {
+        int64_t most_ms = d->config->probe_defaults.interval_ms / 4;
+        wait_ms = most_ms < AGED_MS ? most_ms : AGED_MS;
+    }
+    int64_t at_ms = fl_reactor_now_ms(d->conf.reactor) + wait_ms;
+    if (at_ms < d->again.at_ms) {
+        fl_timer_set(d->conf.reactor, &d->again, at_ms);
+    }
+}
+
+static void on_tls_changed(void *arg)
+{
+    fl_delivery_look(arg, FL_DELIVERY_MEMBERS); /* the definitions are the same: no verdict goes */
+}
+
+/* ---- leading ---- */
+
+void fl_delivery_lead(struct fl_delivery *d, int64_t epoch)
+{
+    fl_fanout_lead(d->fanout, epoch);
+    fl_delivery_look(d, FL_DELIVERY_MEMBERS);
+}
+
+void fl_delivery_follow(struct fl_delivery *d)
+{
+    fl_fanout_follow(d->fanout);
+    fl_delivery_look(d, FL_DELIVERY_MEMBERS);
+}
+
+/* ---- life ---- */
+
+void fl_delivery_configure(struct fl_delivery *d, const struct fl_controller_config *c,
+                           struct fl_sign_key **key)
+{
+    d->config = c;
+    if (fl_fanout_configure(d->fanout, c) < 0) {
+        say(d, FL_LOG_ERROR, "some sidecars are not pushed to", "out of memory");
+    }
+    fl_fanout_set_key(d->fanout, key); /* after the interval, which counts for it */
+    fl_delivery_look(d, FL_DELIVERY_CONFIG);
+}
+
+static int open_parts(struct fl_delivery *d)
+{
+    const struct fl_delivery_conf *c = &d->conf;
+    const struct fl_fanout_conf fanout = {
+        .reactor = c->reactor,
+        .log = c->log,
+        .elected = c->elected,
+        .epoch = c->epoch,
+        .seed = c->seed,
+        .epoch_met = c->epoch_met,
+        .news = c->sidecar_news,
+        .arg = c->arg,
+    };
+    const struct fl_cluster_prober_conf prober = {c->reactor, c->log,         c->seed, &d->verdicts,
+                                                  on_probed,  on_tls_changed, d};
+    int rc = fl_fanout_new(&fanout, &d->fanout);
+    return rc < 0 ? rc : fl_cluster_prober_new(&prober, &d->prober);
+}
+
+int fl_delivery_new(const struct fl_delivery_conf *conf, struct fl_delivery **ret)
+{
+    struct fl_delivery *d = calloc(1, sizeof(*d));
+    if (d == NULL) {
+        return -ENOMEM;
+    }
+    d->conf = *conf;
+    fl_verdict_table_init(&d->verdicts, conf->seed);
+    fl_smap_init(&d->by_key, conf->seed);
+    fl_list_init(&d->groups);
+    fl_timer_init(&d->again, on_again);
+    fl_task_init(&d->again_now, on_again_now);
+    fl_backend_notice_init(&d->notice, conf->log, conf->backend_news, conf->arg);
+    int rc = open_parts(d);
+    if (rc < 0) {
+        fl_delivery_free(d);
+        return rc;
+    }
+    *ret = d;
+    return 0;
+}
+
+struct fl_delivery *fl_delivery_free(struct fl_delivery *d)
+{
+    if (d == NULL) {
+        return NULL;
+    }
+    fl_cluster_prober_free(d->prober);
+    fl_fanout_free(d->fanout);
+    fl_backend_notice_done(&d->notice);
+    fl_timer_remove(d->conf.reactor, &d->again);
+    fl_list_remove(&d->again_now.node);
+    fl_delivery_drop_groups(d);
+    fl_smap_done(&d->by_key);
+    free(d->shown);
+    fl_verdict_table_done(&d->verdicts);
+    free(d);
+    return NULL;
+}
+
+/* ---- what the pages show ---- */
+
+struct fl_fanout *fl_delivery_fanout(const struct fl_delivery *d)
+{
+    return d->fanout;
+}
+
+const struct fl_verdict_table *fl_delivery_verdicts(const struct fl_delivery *d)
+{
+    return &d->verdicts;
+}
+
+struct fl_cluster_prober *fl_delivery_prober(const struct fl_delivery *d)
+{
+    return d->prober;
+}

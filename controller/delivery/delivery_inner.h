@@ -1,0 +1,47 @@
+/* delivery_inner - the groups of a delivery, as its files see them. Nobody else includes this. */
+#ifndef FL_CONTROLLER_DELIVERY_DELIVERY_INNER_H
+#define FL_CONTROLLER_DELIVERY_DELIVERY_INNER_H
+
+#include "common/base/list.h"
+#include "common/base/smap.h"
+#include "common/model/findings.h"
+#include "controller/delivery/delivery.h"
+
+struct fl_group {
+    struct fl_list node;
+    struct fl_pod_overlay *overlay;
+    uint32_t pods; /* targets of this configuration */
+    uint64_t said; /* hash of the warnings of the last composition */
+    char key[FL_POD_CONFIGURATION_MAX];
+};
+
+struct fl_shown {                 /* a backend that the pages show */
+    const struct fl_group *group; /* NULL: of configuration "" */
+    uint32_t index;               /* in the state of that */
+    char subject[FL_SUBJECT_MAX];
+};
+
+struct fl_delivery {
+    struct fl_delivery_conf conf;
+    const struct fl_controller_config *config;
+    struct fl_fanout *fanout;
+    struct fl_verdict_table verdicts;
+    struct fl_cluster_prober *prober;
+    struct fl_backend_notice notice;
+    struct fl_timer again;    /* verdicts have changed */
+    struct fl_task again_now; /* and one of them blocks, or somebody waits for it */
+    struct fl_list groups;    /* those of annotations, in the order they were met */
+    struct fl_smap by_key;    /* of them */
+    uint64_t said;            /* as of a group, of configuration "" */
+    struct fl_shown *shown;   /* after each look */
+    size_t shown_count;
+};
+
+/* The pods are others than before, or their annotations are read against another configuration:
+ * groups and targets follow. */
+void fl_delivery_regroup(struct fl_delivery *d, const struct fl_pods *pods, bool configured);
+void fl_delivery_drop_groups(struct fl_delivery *d);
+/* The states are others than before. */
+void fl_delivery_show_anew(struct fl_delivery *d);
+
+#endif

@@ -31,6 +31,7 @@ static void begin(struct fl_lease *l, enum fl_lease_step step, int64_t now_ms)
 {
     l->step = step;
     l->round_ms = now_ms;
+    l->calls = 0;
 }
 
 static int64_t jittered(struct fl_lease *l)
@@ -282,6 +283,9 @@ void fl_lease_answered(struct fl_lease *l, enum fl_lease_answer answer,
     } else {
         after_put(l, answer, retry_after_ms, now_ms);
     }
+    if (l->calls >= FL_LEASE_ROUND_MAX && l->step != FL_LEASE_WAIT && l->step != FL_LEASE_END) {
+        try_again(l, 0, now_ms);
+    }
 }
 
 void fl_lease_run(struct fl_lease *l, int64_t now_ms)
@@ -338,6 +342,7 @@ bool fl_lease_take(struct fl_lease *l, int64_t now_ms, int64_t unix_us, struct f
     if (l->step != FL_LEASE_GET) {
         ret->record = to_write(l, unix_us);
     }
+    l->calls++;
     l->call.step = l->step;
     l->call.sent_ms = now_ms;
     l->call.transitions = ret->record.transitions;

@@ -45,6 +45,7 @@
 #define FL_LEASE_RETRY_MS   2000 /* candidates: up to 1.2 times that on top, at random */
 #define FL_LEASE_CALL_MS    3000
 #define FL_LEASE_RELEASE_MS 2000
+#define FL_LEASE_ROUND_MAX  6 /* calls without a pause, whatever the answers are */
 #define FL_LEASE_HOLDER_MAX 320
 #define FL_LEASE_UID_MAX    64
 /* leaseTransitions is an int32; what others tell may not spend the last million of it. */
@@ -79,6 +80,7 @@ struct fl_lease { /* embedded in the caller's; the fields are the machine's */
     enum fl_lease_step step;
     int64_t wake_ms;  /* of WAIT */
     int64_t round_ms; /* when this round of calls began */
+    unsigned calls;   /* in it */
     struct {
         enum fl_lease_step step; /* WAIT: none is under way */
         int64_t sent_ms;

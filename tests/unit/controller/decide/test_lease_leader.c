@@ -154,6 +154,42 @@ static void a_conflict_over_a_label_is_only_a_newer_version(void **state)
     assert_int_equal(epoch(T0 + 2000), 8);
 }
 
+/* Answers that contradict each other, as a broken proxy gives them, for 20 s. */
+static int calls_of_a_broken_server(int64_t from_ms)
+{
+    int calls = 0;
+    int64_t now = from_ms;
+    while (now < from_ms + 20000) {
+        if (!take(now)) {
+            now = fl_lease_next_ms(&l) > now ? fl_lease_next_ms(&l) : now + 1;
+            continue;
+        }
+        calls++;
+        if (call.step == FL_LEASE_GET) {
+            answer_with(record("me_1", 8, 1), now);
+        } else {
+            answer(FL_LEASE_CONFLICT, now);
+        }
+    }
+    return calls;
+}
+
+static void a_server_that_contradicts_itself_is_not_asked_without_end(void **state)
+{
+    (void)state;
+    lead();
+    assert_in_range(calls_of_a_broken_server(T0 + 2000), 20, 11 * FL_LEASE_ROUND_MAX);
+    assert_int_equal(epoch(T0 + 22000), 0);
+    int calls = 0;
+    for (takes(FL_LEASE_GET, T0 + 30000); calls < 100; calls++) {
+        answer(call.step == FL_LEASE_GET ? FL_LEASE_GONE : FL_LEASE_CONFLICT, T0 + 30000);
+        if (!take(T0 + 30000)) {
+            break;
+        }
+    }
+    assert_true(calls <= FL_LEASE_ROUND_MAX);
+}
+
 static void a_lease_deleted_under_its_leader_is_made_anew_with_the_same_epoch(void **state)
 {
     (void)state;
@@ -448,6 +484,7 @@ int main(void)
         T(a_strange_holder_ends_the_term_at_once),
         T(a_holder_that_was_emptied_by_hand_lets_others_go_first),
         T(a_conflict_over_a_label_is_only_a_newer_version),
+        T(a_server_that_contradicts_itself_is_not_asked_without_end),
         T(a_lease_deleted_under_its_leader_is_made_anew_with_the_same_epoch),
         T(a_lease_deleted_under_its_leader_and_made_by_another_ends_the_term),
         T(a_deleted_lease_that_cannot_be_made_is_asked_for_again),

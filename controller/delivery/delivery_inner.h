@@ -7,12 +7,15 @@
 #include "common/model/findings.h"
 #include "controller/delivery/delivery.h"
 
+/* Of one configuration (fl_pods_configuration), shared by its pods; or, "KEY/UID", of one pod that
+ * keeps the good routes it had before a bad edit of its annotations (decide/pod_keep). */
+#define FL_GROUP_KEY_MAX (FL_POD_CONFIGURATION_MAX + 64)
 struct fl_group {
     struct fl_list node;
     struct fl_pod_overlay *overlay;
     uint32_t pods; /* targets of this configuration */
     uint64_t said; /* hash of the warnings of the last composition */
-    char key[FL_POD_CONFIGURATION_MAX];
+    char key[FL_GROUP_KEY_MAX];
 };
 
 struct fl_shown {                 /* a backend that the pages show */

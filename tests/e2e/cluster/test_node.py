@@ -1,8 +1,10 @@
 """The node itself: containers really run, and nothing of them is left behind."""
 import os
+import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 
 from bed import config
 from bed.process import wait_until
@@ -30,6 +32,12 @@ def test_the_kubelet_probes_and_the_service_follows(node):
     assert address in pod.exec("nslookup", f"web.{ns}.svc.cluster.local")
 
 
+def uids(ns):
+    """Of the pods that are to stay."""
+    return {pod["metadata"]["uid"] for pod in ns.cluster.api.get(f"{ns.path}/pods")["items"]
+            if "deletionTimestamp" not in pod["metadata"]}
+
+
 def test_a_deployment_rolls_over_and_its_service_answers_all_the_time(node):
     ns = node.namespace("rolling")
     address = ns.service("web", {"http": (80, 8080)})["spec"]["clusterIP"]
@@ -41,7 +49,7 @@ def test_a_deployment_rolls_over_and_its_service_answers_all_the_time(node):
             "containers": [slow_end], "terminationGracePeriodSeconds": 5}}}}, ns.name)
     node.kubectl("-n", ns.name, "rollout", "status", "deployment/web", "--timeout=60s")
     node.wait_service(address, 80)
-    before = {pod.uid for pod in ns.pods("app=web")}
+    before = uids(ns)
     node.api.patch(f"{APPS}/namespaces/{ns}/deployments/web",
                    {"spec": {"template": {"metadata": {"annotations": {"round": "2"}}}}})
 
@@ -51,7 +59,7 @@ def test_a_deployment_rolls_over_and_its_service_answers_all_the_time(node):
         return status.get("updatedReplicas") == status.get("replicas") == status.get("availableReplicas") == 2
 
     wait_until("the rollout", rolled, 60, 0.05)
-    assert not before & {pod.uid for pod in ns.pods("app=web") if "deletionTimestamp" not in pod.object()["metadata"]}
+    assert not before & uids(ns)
 
 
 def test_our_programs_run_as_images_and_the_sidecar_starts_before_and_ends_after_the_application(node):
@@ -108,7 +116,6 @@ from cluster.ground.janitor import Janitor
 from cluster.ground.node import Node
 from cluster.ground.oci import TOOLS
 folder = pathlib.Path(sys.argv[1])
-folder.mkdir()
 janitor = Janitor()
 janitor.remove(folder)
 node = Node(folder, sys.argv[2], sys.argv[3], janitor).up()
@@ -118,8 +125,8 @@ time.sleep(600)
 """
 
 
-def test_nothing_is_left_when_the_test_run_is_killed(kubernetes, tmp_path):
-    folder = tmp_path / "node"
+def test_nothing_is_left_when_the_test_run_is_killed(kubernetes):
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="fl-node-"))
     build = os.environ.get("FAIRLEAD_BUILD", "build/release")
     links, mounts = os.listdir("/sys/class/net"), open("/proc/self/mounts", encoding="ascii").read()
     with subprocess.Popen([sys.executable, "-c", MURDERED.format(path=repr(sys.path[:4])), folder, kubernetes, build],

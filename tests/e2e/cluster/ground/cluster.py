@@ -225,8 +225,12 @@ class Cluster:
 
     def wait_first_objects(self):
         """Until pods can be made in the namespace default."""
-        for path in ("serviceaccounts/default", "configmaps/kube-root-ca.crt"):
-            self.api.wait("the controllers' first work", f"{CORE}/namespaces/default/{path}", lambda _: True, 90, 0.05)
+        def there():
+            self.revive()
+            return all(self.api.find(f"{CORE}/namespaces/default/{path}")
+                       for path in ("serviceaccounts/default", "configmaps/kube-root-ca.crt"))
+
+        wait_until("the controllers' first work", there, 120, 0.05)
 
     def down(self):
         """Ends all that is in it; what is left of it on disk is the janitor's."""
@@ -235,6 +239,20 @@ class Cluster:
             program.wait(10)
 
     # -- life -----------------------------------------------------------------------------------------------------
+    def up(self):
+        """Starts it all; when that fails, the error has the logs."""
+        try:
+            self._up()
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.report()}") from None
+        return self
+
+    def revive(self):
+        """Starts daemons again that ended by themselves, as the machine's supervisor would."""
+        for daemon in self.daemons.values():
+            if daemon.crashed:
+                daemon.start(wait=False)
+
     def heal(self):
         """All daemons run again, whatever a test did to them."""
         for daemon in self.daemons.values():

@@ -16,6 +16,7 @@ class Daemon:
     def __init__(self, name, space, folder, argv, ready=None, env=None, setup=None):
         self.name, self.space, self.argv, self._ready = name, space, [str(word) for word in argv], ready
         self._env, self._setup, self._process = env, setup, None
+        self._ended_by_us = True
         self.log_file = pathlib.Path(folder, "log", f"{name}.log")
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
 
@@ -27,8 +28,17 @@ class Daemon:
     def running(self):
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def crashed(self):
+        """It has ended, and no test has asked for it."""
+        return not self.running and not self._ended_by_us
+
     def start(self, wait=True, timeout=90):
         assert not self.running, f"{self.name} is running already"
+        if self.crashed:
+            with open(self.log_file, "a", encoding="utf-8") as log:
+                print(f"---- ended with {self._process.returncode}, started again", file=log)
+        self._ended_by_us = False
         with open(self.log_file, "ab") as log:
             self._process = self.space.popen(self.argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                              env=dict(os.environ, **(self._env or {})), setup=self._setup)
@@ -57,6 +67,7 @@ class Daemon:
         self._end(signal.SIGTERM)
 
     def _end(self, number):
+        self._ended_by_us = True
         if not self.running:
             return
         if number != signal.SIGKILL:

@@ -37,6 +37,7 @@ class Node(Cluster):
     def __init__(self, folder, bin, binaries, janitor, nodes=1, apiserver_flags=(), controller_flags=(),
                  kubelet_flags=(), images=()):
         super().__init__(folder, bin, binaries)
+        assert len(str(folder)) <= 60, f"{folder} is too long for the sockets that are made below it: shorten $TMPDIR"
         missing = [name for name in PROGRAMS if not shutil.which(name)]
         assert not missing and os.path.exists("/usr/lib/cni/ptp"), \
             f"missing: {missing or '/usr/lib/cni/ptp'}; the Debian packages are listed in tests/e2e/cluster/packages"
@@ -60,7 +61,7 @@ class Node(Cluster):
         mount("none", "/", flags=MS_REC | MS_SHARED)  # volumes that the kubelet mounts are seen by containerd
 
     # -- life -----------------------------------------------------------------------------------------------------
-    def up(self):
+    def _up(self):
         self._network()
         self.make_authority(USERS)
         self._define()
@@ -82,12 +83,16 @@ class Node(Cluster):
         self.wait_first_objects()
         for n in range(self.nodes):
             self.wait_node(f"n{n + 1}")
-        return self
 
     def wait_node(self, name, ready="True", timeout=120):
         """Until the node's Ready condition has this status."""
-        self.api.wait(f"node {name} to be Ready={ready}", f"{CORE}/nodes/{name}", lambda node: any(
-            c["type"] == "Ready" and c["status"] == ready for c in node["status"].get("conditions", [])), timeout)
+        def has():
+            self.revive()
+            node = self.api.find(f"{CORE}/nodes/{name}")
+            return node and any(c["type"] == "Ready" and c["status"] == ready
+                                for c in node["status"].get("conditions", []))
+
+        wait_until(f"node {name} to be Ready={ready}", has, timeout, 0.1)
 
     def load_image(self, archive, n=1):
         """An OCI archive into the store of node n."""

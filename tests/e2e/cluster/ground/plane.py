@@ -35,7 +35,7 @@ class Plane(Cluster):
         janitor.kill(self.space.pid)
 
     # -- life -----------------------------------------------------------------------------------------------------
-    def up(self):
+    def _up(self):
         self._network()
         self.make_authority({"admin": "/O=system:masters/CN=ground-admin", "kcm": "/CN=system:kube-controller-manager"})
         self.etcd = self.daemon("etcd", self.etcd_argv(), self.etcd_ready)
@@ -57,8 +57,7 @@ class Plane(Cluster):
         self.controllers.start()
         self.kubelet.start()
         self.wait_first_objects()
-        self.api.wait("the nodes", f"{CORE}/nodes/n{self._nodes}", lambda _: True, 30, 0.05)
-        return self
+        self.api.wait("the nodes", f"{CORE}/nodes/n{self._nodes}", lambda _: True, 60, 0.05)
 
     def _network(self):
         self.run("ip", "-batch", "-", input="link set lo up\n"
@@ -92,12 +91,15 @@ class Plane(Cluster):
 
     def rotate_authority(self):
         """Another authority signs the API server's certificate from now on; clients that trust only the old one refuse
-        it. Administrator and controllers trust both. Returns the new CA file; hand it on by account.write(ca.crt)."""
+        it. What is ours trusts both and is restarted for that. Returns the new CA file; to hand it on:
+        account.write(**{"ca.crt": …})."""
         new = pki.Authority(self.folder / f"pki{len(list(self.folder.glob('pki*')))}", subject="/CN=ground-ca-next")
         trusted = self.pki / "ca.crt"
         with open(trusted, "a", encoding="ascii") as bundle:  # client certificates of the old one stay good
             bundle.write(new.crt.read_text(encoding="ascii"))
         self.rotate_serving_certificate(new)
+        self.controllers.restart()
+        self.kubelet.restart()
         return new.crt
 
     def forget_tokens(self):

@@ -35,7 +35,7 @@ class Namespace:
     def pods(self, selector=""):
         """The pods that are there now, as Pod objects."""
         items = self.cluster.api.get(f"{self.path}/pods?labelSelector={selector.replace('=', '%3D')}")["items"]
-        return [Pod(self, item["metadata"]["name"]) for item in items]
+        return [Pod(self, item["metadata"]["name"], item["metadata"]["uid"]) for item in items]
 
     def service(self, name, ports, selector=None, **spec):
         """A Service; ports: {name: port} or {name: (port, target)}; selector None: for the pods labelled app=NAME,
@@ -84,10 +84,10 @@ class Namespace:
 
 
 class Pod:
-    def __init__(self, namespace, name):
+    def __init__(self, namespace, name, uid=None):
         self.namespace, self.name, self.cluster = namespace, name, namespace.cluster
         self.path = f"{namespace.path}/pods/{name}"
-        self.uid = self.object()["metadata"]["uid"]
+        self.uid = uid or self.object()["metadata"]["uid"]
         self._network = None
 
     def object(self):

@@ -1,5 +1,6 @@
 #include "common/probe/probe_target.h"
 
+#include <netdb.h>
 #include <stdlib.h>
 
 #include "common/base/fmt.h"
@@ -65,6 +66,14 @@ bool fl_probe_target_of(const struct fl_config *c, const struct fl_backend_conf 
         fl_fmt_printf(&f, "%s:%u", peer->host_name, (unsigned)ret->addr.port);
     }
     return true;
+}
+
+void fl_probe_target_unresolved(const char *address, int err, struct fl_verdict *ret)
+{
+    *ret = (struct fl_verdict){
+        .status = FL_VERDICT_UNREACHABLE, .source = FL_VERDICT_OWN, .step = "dns"};
+    fl_cause_set(&ret->cause, "dns_failure", "no address for %s (%s)", address,
+                 err != 0 ? gai_strerror(err) : "the answer is empty");
 }
 
 static bool names_a_bucket(const struct fl_route_conf *r)

@@ -9,6 +9,7 @@
 #include "common/base/addr.h"
 #include "common/base/check.h"
 #include "common/model/config.h"
+#include "common/model/verdict.h"
 #include "common/tls/tls_terms.h"
 
 #define FL_PROBE_HOST_MAX 640 /* NUL included: a service and a namespace, or what the file says */
@@ -37,6 +38,10 @@ bool fl_probe_target_of(const struct fl_config *c, const struct fl_backend_conf 
 /* The bucket that an s3 probe asks for: probe.bucket, else the first one that is routed to b by
  * name; "": none is. */
 const char *fl_probe_target_bucket(const struct fl_config *c, const struct fl_backend_conf *b);
+
+/* The verdict on a peer that is written as a name which gives no address. err: EAI_*, 0: an empty
+ * answer. Times are left 0. */
+void fl_probe_target_unresolved(const char *address, int err, struct fl_verdict *ret);
 
 /* Of the definition that is probed: protocol, address, probe and tls keys. Never 0. What was learnt
  * under another one is no evidence. */

@@ -36,7 +36,7 @@ struct fl_cluster_prober_conf {
     uint64_t seed;                     /* of the jitter */
     struct fl_verdict_table *verdicts; /* kept right for the peers that are probed */
     void (*probed)(void *arg, enum fl_probe_news news);
-    void (*tls_changed)(void *arg); /* a file has: call sync again */
+    void (*tls_changed)(void *arg); /* a file has, or what a name stands for: call sync again */
     void *arg;
 };
 
@@ -46,7 +46,9 @@ FL_MUST_USE int fl_cluster_prober_new(const struct fl_cluster_prober_conf *conf,
 struct fl_cluster_prober *fl_cluster_prober_free(struct fl_cluster_prober *p);
 
 /* The peers of the list are probed from now on, as it says; others are forgotten, and verdicts of
- * another definition too. Nothing of the list is kept. True: a verdict is gone from the table. */
+ * another definition too. A peer that is written as a name has each of its addresses probed; their
+ * verdicts together are the one of the name. Nothing of the list is kept. True: a verdict is gone
+ * from the table. */
 bool fl_cluster_prober_sync(struct fl_cluster_prober *p, const struct fl_probe_list *list);
 
 /* On demand: probes every peer of the backend now. A ticket for asked: true while that goes on. */

@@ -1,7 +1,6 @@
-#include <netdb.h>
-
 #include "common/base/units.h"
 #include "common/model/config_check.h"
+#include "common/probe/probe_target.h"
 #include "sidecar/admin/control_inner.h"
 
 /* Peers as the data plane sees them: literal addresses only. */
@@ -180,8 +179,29 @@ static bool watch_peers(struct fl_control *c, const struct fl_config *config)
     return fits;
 }
 
+/* The peers that a pushed verdict speaks of: one by its address, or all that were found by the name
+ * that the controller probes. */
+static void hand_over(struct fl_control *c, const struct fl_backend_conf *b, const char *address,
+                      const struct fl_verdict *v)
+{
+    struct fl_span host;
+    uint16_t port;
+    if (is_literal(address) || !split_name(address, &host, &port)) {
+        (void)fl_prober_pushed(c->prober, b->name, address, v);
+        return;
+    }
+    for (uint32_t i = 0; i < b->peer_count; i++) {
+        const struct fl_peer_conf *peer = &b->peers[i];
+        struct fl_addr a;
+        if (peer->host_name != NULL && fl_span_is(host, peer->host_name) &&
+            fl_addr_parse(fl_span_of(peer->address), &a) && a.port == port) {
+            (void)fl_prober_pushed(c->prober, b->name, peer->address, v);
+        }
+    }
+}
+
 /* After the peers that they speak of are known. */
-static void hand_over_verdicts(struct fl_control *c)
+static void hand_over_verdicts(struct fl_control *c, const struct fl_config *config)
 {
     if (!c->verdicts_new) {
         return;
@@ -189,7 +209,8 @@ static void hand_over_verdicts(struct fl_control *c)
     c->verdicts_new = false;
     for (uint32_t i = 0; i < c->pushed->backend_count; i++) {
         const struct fl_state_backend *s = &c->pushed->backends[i];
-        for (uint32_t j = 0; j < s->verdict_count; j++) {
+        const struct fl_backend_conf *b = fl_config_backend(config, s->name);
+        for (uint32_t j = 0; b != NULL && j < s->verdict_count; j++) {
             const struct fl_state_verdict *from = &s->verdicts[j];
             struct fl_verdict v = {.status = from->status,
                                    .source = FL_VERDICT_PUSHED,
@@ -197,7 +218,7 @@ static void hand_over_verdicts(struct fl_control *c)
                                    .at_ms = fl_control_now_ms(c) - from->age_ms,
                                    .at_unix_ms = fl_control_wall_ms(c) - from->age_ms};
             memcpy(v.step, from->step, sizeof(v.step));
-            (void)fl_prober_pushed(c->prober, s->name, from->address, &v);
+            hand_over(c, b, from->address, &v);
         }
     }
 }
@@ -267,7 +288,7 @@ struct fl_snapshot *fl_control_build(struct fl_control *c, struct fl_findings *f
     struct fl_snapshot *s = NULL;
     fl_tls_shelf_begin(c->tls);
     if (fits && fl_control_tls_check(c, config, f) && watch_peers(c, config)) {
-        hand_over_verdicts(c);
+        hand_over_verdicts(c, config);
         s = fl_snapshot_build(c->conf.registry, config, c->conf.threads, c->generation + 1,
                               merged_verdict, c);
     }
@@ -288,7 +309,7 @@ struct fl_snapshot *fl_control_build(struct fl_control *c, struct fl_findings *f
 bool fl_control_unresolved(const struct fl_names *names, const struct fl_backend_conf *b,
                            struct fl_verdict *ret)
 {
-    struct fl_cause cause = {.code = ""};
+    bool found = false;
     for (uint32_t i = 0; i < b->peer_count; i++) {
         const char *address = b->peers[i].address;
         struct fl_span host;
@@ -300,18 +321,12 @@ bool fl_control_unresolved(const struct fl_names *names, const struct fl_backend
         if (!name || !fl_names_look(names, host, port, &a) || !a.asked) {
             return false; /* nothing is known of this one yet */
         }
-        if (cause.code[0] == '\0') {
-            fl_cause_set(&cause, "dns_failure", "no address for %s (%s)", address,
-                         a.err != 0 ? gai_strerror(a.err) : "the answer is empty");
+        if (!found) {
+            fl_probe_target_unresolved(address, a.err, ret);
         }
+        found = true;
     }
-    if (cause.code[0] != '\0') {
-        *ret = (struct fl_verdict){.status = FL_VERDICT_UNREACHABLE,
-                                   .source = FL_VERDICT_OWN,
-                                   .cause = cause,
-                                   .step = "dns"};
-    }
-    return cause.code[0] != '\0';
+    return found;
 }
 
 void fl_control_backend_verdict(const struct fl_control *c, const struct fl_snap_backend *b,

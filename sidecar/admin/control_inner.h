@@ -4,12 +4,12 @@
 #define FL_SIDECAR_ADMIN_CONTROL_INNER_H
 
 #include "common/io/bridge/mhd_bridge.h"
+#include "common/io/names.h"
 #include "common/model/state.h"
 #include "common/sign/verify_keys.h"
 #include "common/tls/tls_shelf.h"
 #include "sidecar/admin/control.h"
 #include "sidecar/admin/events.h"
-#include "sidecar/admin/names.h"
 #include "sidecar/admin/prober.h"
 #include "sidecar/policy/verdict_merge.h"
 

@@ -155,7 +155,8 @@ static void on_done(void *arg, const struct fl_verdict *v, bool answered)
     fl_probe_watch_count(&w->peer, v->status);
     bool changed = false;
     if (v->status != FL_VERDICT_UNKNOWN) { /* our own exhaustion says nothing of the peer */
-        changed = !fl_verdict_same(v, &w->own);
+        /* what was pushed is judged anew beside a newer own one, even if that says nothing new */
+        changed = !fl_verdict_same(v, &w->own) || w->pushed_until_ms > now_of(w->prober);
         w->own = *v;
     }
     plan_after_result(w);

@@ -29,7 +29,8 @@ struct fl_prober;
 struct fl_probed { /* an own probe has ended */
     const char *backend, *address;
     const struct fl_verdict *verdict; /* the one that is kept now */
-    bool changed;                     /* status, cause or note differ from before */
+    bool changed; /* status, cause or note differ from before, or a pushed one is to be weighed anew
+                   */
     /* The peer answered a request and is healthy: that may open its quarantine. Not twice within
      * its fail_timeout (fl_prober_opened says when), unless people asked for the probe. */
     bool opens;

@@ -271,6 +271,47 @@ def test_a_backend_that_is_only_filled_is_asked_for_a_connect(controller, origin
     assert o.requests == 0
 
 
+def test_a_peer_that_is_written_as_a_name_is_probed_at_each_of_its_addresses(fake, controller, origin, key, file):
+    o = origin("a")
+    name = f"localhost:{o.port}"
+    file.set("127.0.0.1:1")
+    f = fake()
+    there = head(key, file, f)
+    there["backends"] = {"pool": {"protocol": "http", "peers": [{"address": name}], "probe": {
+        "type": "http", "path": "/controller", "interval": "1s", "timeout": "1s"}}}
+    c = controller(there)
+    becomes(lambda: seen(c), "healthy", 10)
+    asked = next(e for e in o.ledger() if e.target == "/controller")
+    assert asked.header("Host") == name, "as a sidecar would ask"
+    assert wait_verdict(f, "healthy") and list(verdicts_of(f.pushes[-1])) == [name], "the verdict is the name's"
+    o.rules(AWAY)
+    down = becomes(lambda: seen(c), "unreachable", 10)
+    assert down["code"] == "premature_close" and f"127.0.0.1:{o.port}" in down["cause"], "which address, and why"
+    wait_verdict(f, "unreachable")
+    peer = next(b for b in c.admin("/_/api/admin/backends")["backends"] if b["name"] == "pool")["peers"][0]
+    assert peer["address"] == name and peer["verdict"]["status"] == "unreachable"
+    o.rules()
+    tested = c.ask("POST", "/_/api/admin/backends/pool/probe", b"", {"Content-Type": "application/json"})
+    assert tested.status == 200 and json.loads(tested.body)["verdict"]["status"] == "healthy"
+
+
+def test_a_sidecar_takes_the_verdict_of_a_name_for_each_of_its_addresses(sidecar, origin, key):
+    o = origin("a")
+    name = f"localhost:{o.port}"
+    config = pod(key, interval="60s", verdicts="trust")
+    config["backends"]["pool"].update(peers=[{"address": name}])
+    del config["backends"]["pool"]["service"]
+    s = sidecar(config)
+    becomes(lambda: verdict(s), "healthy")
+    o.rules("path=/health delay=700")
+    for seq, said in ((1, name), (2, "elsewhere:9000")):
+        body = push.state(1, seq, {"pool": {"verdicts": {said: {
+            "status": "unreachable", "code": "connect_timeout", "cause": "x", "step": "connect", "age_ms": 0}}}})
+        assert push.put(("127.0.0.1", s.status_port), push.signed(key, ID, body), body).status == 200
+        assert blocked_within(s, 0.5) == (said == name)
+        wait_until(lambda: f"the own look, seq {seq}: {s.backend('pool')}", lambda: not s.backend("pool")["blocked"] and verdict(s)["other_view"] == OTHER)
+
+
 def test_connection_test(controller, origin, key, file, fake):
     o = origin("a")
     file.set(o)

@@ -262,7 +262,7 @@ def managed(address, key, file, s, protocol="s3", **keys):
             "sidecars": [{"address": s.address, "id": "pod"}]}
 
 
-CONTROLLED = {**{name: (row[0], row[1], row[2]) for name, row in BLOCKING.items() if name != "no such name"},
+CONTROLLED = {**{name: (row[0], row[1], row[2]) for name, row in BLOCKING.items()},
               **{name: (OPEN[name][0], {}, "erroring") for name in ("5xx", "SlowDown", "not S3")}}
 
 
@@ -272,14 +272,15 @@ def test_a_controller_says_the_same(sidecar, controller, origin, dead, ports, ke
     push."""
     where, keys, status = CONTROLLED[name]
     closing = Silent(ports) if where == SILENT else None
-    address = dead() if where == REFUSED else closing.address if closing else origin("a", *where).address
+    address = dead() if where == REFUSED else closing.address if closing else \
+        "no-such-host.invalid:9000" if where == "name" else origin("a", *where).address
     s = sidecar(config(address, **json.loads(json.dumps(keys))))
-    mine = judged(s)
+    mine = judged(s, timeout=45)
     assert mine["status"] == status
     taker = fake()
     file.set("127.0.0.1:1")
     c = controller(managed(address, key, file, taker, **json.loads(json.dumps(keys))))
-    line = c.wait_event("backend unhealthy", 20)
+    line = c.wait_event("backend unhealthy", 45)
     assert (line["cause"], line["code"], line["status"]) == (mine["cause"], mine["code"], status)
     assert line["level"] == ("warn" if status == "erroring" else "error")
     shown = next(b for b in c.admin("/_/api/admin/backends")["backends"] if b["name"] == "minio")

@@ -1,4 +1,4 @@
-#include "sidecar/admin/names.h"
+#include "common/io/names.h"
 
 #include <errno.h>
 #include <stdlib.h>

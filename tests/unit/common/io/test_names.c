@@ -1,5 +1,5 @@
 /* The resolver is replaced: the test answers. */
-#include "sidecar/admin/names.h"
+#include "common/io/names.h"
 
 // clang-format off
 #include <stdarg.h>

@@ -1,9 +1,8 @@
-/* names - host names among the peers, and the addresses they stand for now. A name with several
- * addresses is several peers (behaviour.md section 1). Names are asked again every 30 s; what fails
- * keeps its last addresses (fail-static), and one that never had any is asked again after 1, 2, 4 …
- * 30 s. Control thread only. */
-#ifndef FL_SIDECAR_ADMIN_NAMES_H
-#define FL_SIDECAR_ADMIN_NAMES_H
+/* names - a set of host names, and the addresses they stand for now. Names are asked again every
+ * 30 s; what fails keeps its last addresses (fail-static), and one that never had any is asked
+ * again after 1, 2, 4 … 30 s. The reactor's thread only; used by both processes. */
+#ifndef FL_COMMON_IO_NAMES_H
+#define FL_COMMON_IO_NAMES_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -189,7 +189,7 @@ static void list_ended(struct fl_watch_plan *p, enum fl_watch_end how, struct pa
     list_after(p, w);
 }
 
-/* Back to a list; at once only when the server has said something since the last time. */
+/* Back to a list; at once only when a watch was of use since the last time. */
 static void relist(struct fl_watch_plan *p, bool at_once, const struct pause *w)
 {
     p->shorts = p->stalls = p->errors = 0;
@@ -227,6 +227,9 @@ static void watch_ended(struct fl_watch_plan *p, enum fl_watch_end how, uint64_t
 {
     if (events > 0) {
         p->shorts = p->stalls = p->errors = 0;
+    }
+    if (lasted_ms >= FL_WATCH_STEADY_MS) {
+        p->relists = 0;
     }
     switch (how) {
     case FL_WATCH_CLOSED:

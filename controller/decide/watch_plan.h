@@ -43,6 +43,7 @@
 #define FL_WATCH_TIMEOUT_MIN_S      300    /* timeoutSeconds: random from here to twice that */
 #define FL_WATCH_STALL_MS           150000 /* no byte though bookmarks are on */
 #define FL_WATCH_SHORT_MS           1000
+#define FL_WATCH_STEADY_MS          5000 /* such a watch was of use, though it heard nothing */
 #define FL_WATCH_VERSION_MAX        64
 /* in a row, and then: */
 #define FL_WATCH_SHORTS_MAX     3 /* a list: the version may be one the server is silent about */
@@ -91,9 +92,9 @@ struct fl_watch_plan {
     bool consistent;                 /* the list that is due must come without a version */
     char last[FL_WATCH_VERSION_MAX]; /* the last version heard; "" none */
     unsigned shorts, stalls, errors, hasty, unfinished; /* in a row */
-    unsigned relists;                                   /* since the server's last word */
-    int64_t backoff_min_ms;                             /* set by init; tests have a shorter one */
-    int64_t backoff_ms, waited_until_ms;                /* of the last wait */
+    unsigned relists;                    /* since a watch heard something or was steady */
+    int64_t backoff_min_ms;              /* set by init; tests have a shorter one */
+    int64_t backoff_ms, waited_until_ms; /* of the last wait */
     enum fl_watch_step after_wait;
     char version_after_wait[FL_WATCH_VERSION_MAX];
     struct fl_rng rng;

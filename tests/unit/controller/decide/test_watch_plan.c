@@ -134,14 +134,31 @@ static void an_expired_watch_lists_not_older_than_the_last_version(void **state)
     ended(FL_WATCH_EXPIRED, 0, 20);
     assert_step(STREAM, "105");
     watching("200");
-    ended(FL_WATCH_CLOSED, 1, LONG);
+    ended(FL_WATCH_CLOSED, 1, FL_WATCH_STEADY_MS - 1);
     assert_step(WATCH, "200");
     ended(FL_WATCH_EXPIRED, 0, 20); /* nothing was heard since the last list */
     waits(800, STREAM, "200");
     watching("300");
     fl_watch_plan_heard(&plan, "301");
-    ended(FL_WATCH_EXPIRED, 1, LONG);
+    ended(FL_WATCH_EXPIRED, 1, 20);
     assert_step(STREAM, "301");
+}
+
+/* As after each restart of the API server, also for a resource that is quiet. */
+static void an_expired_watch_after_a_steady_one_lists_at_once_whatever_the_back_off(void **state)
+{
+    (void)state;
+    watching("100");
+    ended(FL_WATCH_EXPIRED, 0, 20);
+    watching("200");
+    ended(FL_WATCH_CUT, 0, FL_WATCH_STEADY_MS);
+    assert_step(WATCH, "200");
+    for (int i = 0; i < 5; i++) {
+        ended(FL_WATCH_UNREACHABLE, 0, 1);
+        waits(800 << i, WATCH, "200");
+    }
+    ended(FL_WATCH_EXPIRED, 0, 20);
+    assert_step(STREAM, "200");
 }
 
 static void an_expired_list_is_asked_for_without_a_version(void **state)
@@ -155,7 +172,6 @@ static void an_expired_list_is_asked_for_without_a_version(void **state)
     ended(FL_WATCH_EXPIRED, 0, 20); /* that makes no sense: no loop of it */
     waits(800, STREAM, "");
     watching("300");
-    ended(FL_WATCH_CLOSED, 1, LONG);
     ended(FL_WATCH_EXPIRED, 0, 20);
     waits(1600, STREAM, "300"); /* a version again, since a list was whole */
 }
@@ -635,6 +651,7 @@ int main(void)
         TEST(the_time_limit_is_drawn_anew_for_each_watch),
         TEST(a_version_that_cannot_be_one_is_not_kept),
         TEST(an_expired_watch_lists_not_older_than_the_last_version),
+        TEST(an_expired_watch_after_a_steady_one_lists_at_once_whatever_the_back_off),
         TEST(an_expired_list_is_asked_for_without_a_version),
         TEST(the_same_for_plain_lists),
         TEST(a_list_with_too_large_a_version_is_asked_for_without),

@@ -62,6 +62,7 @@ def test_addresses_of_slices_answer_and_each_pod_has_a_loopback_of_its_own(plane
 def test_a_readiness_gate_and_a_failing_probe_decide_whether_an_endpoint_is_ready(plane):
     ns = plane.namespace("gates")
     ns.service("web", {"http": 80})
+    plane.kubelet.restart()  # which forgets nothing that matters
     pod = ns.pod("web", readinessGates=[{"conditionType": GATE}])
     address = pod.address
     wait_until("the endpoint", lambda: plane.endpoints(ns, "web") == {address: (False, False, False)}, 30)

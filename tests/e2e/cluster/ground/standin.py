@@ -23,6 +23,7 @@ import time
 import urllib.parse
 
 GATEWAY = "10.244.0.1"
+NEXT = "/run/ground-next-address"
 STRATEGIC = "application/strategic-merge-patch+json"
 
 
@@ -76,7 +77,14 @@ class Networks:
 
     def __init__(self):
         self._given = {}
-        self._fresh = (f"10.244.{100 + i // 250}.{i % 250 + 1}" for i in itertools.count())
+
+    @staticmethod
+    def _fresh():
+        """The next address that nobody had, also after we were started again."""
+        i = int(os.readlink(NEXT)) if os.path.islink(NEXT) else 0
+        os.symlink(str(i + 1), NEXT + ".new")
+        os.rename(NEXT + ".new", NEXT)
+        return f"10.244.{100 + i // 250}.{i % 250 + 1}"
 
     @staticmethod
     def _ip(*words, lines=()):
@@ -88,7 +96,7 @@ class Networks:
     def give(self, uid, wanted, shared):
         if uid in self._given:
             return self._given[uid][0]
-        address = wanted or next(self._fresh)
+        address = wanted or self._fresh()
         self._given[uid] = (address, shared)
         if os.path.exists(f"/run/netns/{uid}"):  # from before we were started again
             return address

@@ -1,6 +1,5 @@
 """What most tests of the product on a plane need: a store with peers behind a Service, controllers with the role of
 deploy/manifests, and pods with a sidecar that the controllers push to."""
-import json
 import pathlib
 import time
 
@@ -70,14 +69,14 @@ class Shop:
         c.pod = pod
         return c
 
-    def app(self, name="app", annotations=None, routes=None, **config):
+    def app(self, name="app", annotations=None, routes=None, wait=True, **config):
         """A pod that has our sidecar: a person wrote it by hand, label and all."""
         pod = self.ns.pod(name, labels={"fairlead.dev/injected": "true"},
                           containers=[{"name": "fairlead", "image": "none"}],
                           annotations=annotations if annotations is not None else
                           {"route.fairlead.dev/releases": "minio"})
         s = pod.sidecar({"id": pod.uid, "push": {"public_key_file": self.key.public}, "boot_probe": "off",
-                         "start_wait": "1s", "backends": {}, "routes": routes or {}, **config}, wait=False)
+                         "start_wait": "1s", "backends": {}, "routes": routes or {}, **config}, wait=wait)
         s.pod = pod
         return s
 
@@ -88,18 +87,3 @@ def peers(sidecar, backend="minio"):
         if b["name"] == backend:
             return sorted(p["address"] for p in b["peers"])
     return []
-
-
-def metric(program, name, **labels):
-    """The value of one series; 0 where it is not there."""
-    want = {f'{k}="{v}"' for k, v in labels.items()}
-    for line in program.metrics().splitlines():
-        head, _, value = line.rpartition(" ")
-        series, _, rest = head.partition("{")
-        if series == name and want <= set(rest.rstrip("}").split(",")):
-            return float(value)
-    return 0.0
-
-
-def show(document):
-    return json.dumps(document, indent=1)[:4000]

@@ -1,7 +1,7 @@
 """Members of a Service reach the sidecars: from real EndpointSlices, over the controller's watch and push."""
 import pytest
 
-from cluster.shop import Shop, eventually, metric, peers
+from cluster.shop import Shop, eventually, peers
 
 
 @pytest.fixture
@@ -38,11 +38,11 @@ def test_a_pod_that_is_not_ready_or_ends_is_the_last_resort(shop):
         backend = next(x for x in app.admin("/_/api/admin/backends")["backends"] if x["name"] == "minio")
         return {p["address"]: p["tier"] for p in backend["peers"]}
 
-    b.annotate({"ground/hold": "true"})
+    b.annotate(**{"ground/hold": "true"})
     b.delete(wait=False)  # Terminating, and it still serves
     eventually("b is the last resort", lambda: tiers() == {f"{a.address}:9000": "primary",
                                                            f"{b.address}:9000": "last_resort"})
-    a.annotate({"ground/ready": "false"})
+    a.annotate(**{"ground/ready": "false"})
     eventually("a is out", lambda: tiers() == {f"{b.address}:9000": "last_resort"})
     assert app.call("PUT", "/releases/x", body=b"1").status == 200  # by the one that ends: better than none
 
@@ -71,18 +71,22 @@ def test_annotations_choose_backends_and_a_bad_one_costs_its_own_route(shop):
     assert app.call("PUT", "/releases/x", body=b"1").status == 200
     bad = app.get("/typo/x")
     assert bad.status == 503 and b"minio" in bad.body  # the nearest name
-    pod = next(p for p in c.admin("/_/api/admin/pods")["pods"] if p["name"] == "app")
+
+    def shown():
+        return next(p for p in c.admin("/_/api/admin/pods")["pods"] if p["id"] == app.pod.uid)
+
+    pod = shown()
     assert pod["config_ok"] is False and "route.fairlead.dev/typo" in pod["config_findings"][0]
-    assert metric(c, "fairlead_controller_annotation_errors", namespace=shop.ns.name, reason="unknown_backend") == 1
+    assert c.metrics().sum("fairlead_controller_annotation_errors", namespace=shop.ns.name,
+                           reason="unknown_backend") == 1
     eventually("an Event about it", lambda: any(
         e["reason"] == "InvalidAnnotation" and e["regarding"]["name"] == "app" and "route.fairlead.dev/typo" in e["note"]
-        for e in shop.plane.api.get(f"/apis/events.k8s.io/v1/namespaces/{shop.ns.name}/events")["items"]))
+        for e in shop.ns.events()))
     # A live edit that is bad keeps the good route; the good one comes back with the next good edit.
-    app.pod.annotate({"route.fairlead.dev/releases": "mini0"})
-    eventually("it is said", lambda: len(next(p for p in c.admin("/_/api/admin/pods")["pods"] if p["name"] == "app")
-                                         ["config_findings"]) >= 2)
+    app.pod.annotate(**{"route.fairlead.dev/releases": "mini0"})
+    eventually("it is said", lambda: len(shown()["config_findings"]) >= 2)
     assert app.call("PUT", "/releases/x", body=b"1").status == 200
-    app.pod.annotate({"route.fairlead.dev/releases": "minio", "route.fairlead.dev/typo": "minio"})
+    app.pod.annotate(**{"route.fairlead.dev/releases": "minio", "route.fairlead.dev/typo": "minio"})
     eventually("all good", lambda: app.call("PUT", "/typo/x", body=b"1").status == 200)
 
 
@@ -96,7 +100,7 @@ def test_two_namespaces_with_one_name_for_different_backends_do_not_mix(shop):
     first = shop.app(annotations={"route.fairlead.dev/x": "minio:s3"})
     shop.ns = there
     second = shop.app(name="app2", annotations={"route.fairlead.dev/x": "minio:s3"})
-    eventually("each its own", lambda: peers(first, f"minio.{first.pod.namespace}:s3") == addresses(a)
+    eventually("each its own", lambda: peers(first, f"minio.{first.pod.namespace.name}:s3") == addresses(a)
                and peers(second, f"minio.{there.name}:s3") == addresses(b))
     shown = {x["name"] for x in c.admin("/_/api/admin/backends")["backends"]}
-    assert {f"{first.pod.namespace}/minio:s3", f"{there.name}/minio:s3"} <= shown
+    assert {f"{first.pod.namespace.name}/minio:s3", f"{there.name}/minio:s3"} <= shown

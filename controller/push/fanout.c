@@ -12,6 +12,7 @@
 #define FIELD_MAX        256
 #define DAY_S            86400
 #define TEACH_LOOK_MS    250
+#define KEPT_CONNECTIONS 2048 /* sidecars close theirs after 5 s: it serves bursts of changes */
 
 /* ---- one push ---- */
 
@@ -51,8 +52,6 @@ static void ended(struct fl_sidecar *s, const struct fl_push_judgement *j)
         s->acked_epoch = s->edition->epoch;
         s->acked_seq = s->edition->seq;
         s->acked_unix_ms = fl_reactor_wall_ms(f->conf.reactor);
-        s->observations = j->answer.observations;
-        s->observation_count = j->answer.count;
         s->signer = s->edition->teaches > 0 ? s->edition->teaches : s->signer;
     }
     fl_edition_give(&s->edition);
@@ -67,15 +66,10 @@ static void on_done(void *arg, const struct fl_curl_answer *a)
     struct fl_sidecar *s = arg;
     struct fl_fanout *f = s->owner;
     struct fl_push_judgement j;
-    struct fl_arena arena;
     s->call = NULL;
-    fl_arena_init(&arena, FL_SIDECAR_ANSWER_MAX_BYTES);
-    fl_push_judge(a, s->address, s->edition->hash, &arena, &j);
+    fl_push_judge(a, s->address, s->edition->hash, &j);
     if (j.report.result == FL_PUSH_OK) { /* what was observed stays while a sidecar is away */
-        fl_arena_done(&s->arena);
-        s->arena = arena;
-    } else {
-        fl_arena_done(&arena);
+        fl_fanout_keep_answer(s, a->fault == FL_CURL_NONE ? a->body : (struct fl_span){0});
     }
     if (a->status == 401) { /* it does not know this key: perhaps one of before */
         s->signer = fl_key_ring_older(&f->ring, s->signer);
@@ -119,7 +113,9 @@ static int start(struct fl_sidecar *s)
                                       .timeout_ms = f->timeout_ms,
                                       .answer_max_bytes = ANSWER_MAX_BYTES,
                                       .done = on_done,
-                                      .arg = s};
+                                      .arg = s,
+                                      .reuse = true,
+                                      .forget_host = true};
     return fl_curl_start(f->curl, &conf, &s->call);
 }
 
@@ -335,6 +331,13 @@ int64_t fl_fanout_epoch(const struct fl_fanout *f)
     return f->plan.epoch;
 }
 
+/* ---- tasks ---- */
+
+static void on_forget(struct fl_task *t)
+{
+    fl_fanout_forget_looked(fl_container_of(t, struct fl_fanout, forget));
+}
+
 static void on_met(struct fl_task *t)
 {
     struct fl_fanout *f = fl_container_of(t, struct fl_fanout, met);
@@ -357,6 +360,8 @@ int fl_fanout_new(const struct fl_fanout_conf *conf, struct fl_fanout **ret)
     fl_timer_init(&f->timer, on_timer);
     fl_task_init(&f->met, on_met);
     fl_task_init(&f->turn_end, on_turn_end);
+    fl_task_init(&f->forget, on_forget);
+    fl_list_init(&f->looked);
     fl_smap_init(&f->configurations, conf->seed);
     fl_smap_init(&f->by_key, conf->seed);
     f->plain = fl_fanout_take_configuration(f, "");
@@ -366,6 +371,7 @@ int fl_fanout_new(const struct fl_fanout_conf *conf, struct fl_fanout **ret)
         free(f);
         return rc;
     }
+    fl_curl_keep_most(f->curl, KEPT_CONNECTIONS);
     *ret = f;
     return 0;
 }
@@ -378,6 +384,7 @@ struct fl_fanout *fl_fanout_free(struct fl_fanout *f)
         fl_timer_remove(f->conf.reactor, &f->timer);
         fl_list_remove(&f->met.node);
         fl_list_remove(&f->turn_end.node);
+        fl_list_remove(&f->forget.node);
         fl_curl_free(f->curl);
         fl_key_ring_done(&f->ring);
         free(f);

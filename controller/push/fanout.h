@@ -42,7 +42,8 @@ struct fl_fanout_conf {
     bool elected;  /* an election decides who pushes, and under which epoch: we follow at first */
     int64_t epoch; /* not elected: the start, in unix seconds */
     uint64_t seed; /* of the jitter, and of maps */
-    /* Both may be NULL, and must neither change targets nor free the fan-out. */
+    /* Both may be NULL, and must neither change targets nor free the fan-out. `who` is as of
+     * fl_fanout_glance. */
     void (*epoch_met)(void *arg, int64_t higher); /* elected, and we lead: a sidecar knows a higher
                                                      epoch than ours; once for each higher one */
     void (*news)(void *arg, enum fl_fanout_news what, const struct fl_fanout_view *who);
@@ -120,15 +121,18 @@ struct fl_fanout_view { /* one sidecar */
     const struct fl_cause
         *error; /* of the last failure; its code is empty while the last push was good */
     const char *hint;
-    const struct fl_observation *observations; /* of the last answer */
+    const struct fl_observation *observations; /* of the last good answer */
     uint32_t observation_count;
 };
 
 uint32_t fl_fanout_count(const struct fl_fanout *f);
 /* i below count; in the order of fl_fanout_set_targets as long as that alone was used. Lives until
- * the next turn. */
+ * the end of the turn. The observations are made for it, of the bytes of the answer: some tens of
+ * microseconds for a hundred of them. */
 void fl_fanout_view(const struct fl_fanout *f, uint32_t i, struct fl_fanout_view *ret);
-/* By address and id; false: it is not there. */
+/* The same without observations, for who looks at all sidecars. */
+void fl_fanout_glance(const struct fl_fanout *f, uint32_t i, struct fl_fanout_view *ret);
+/* As view, by address and id; false: it is not there. */
 bool fl_fanout_find(const struct fl_fanout *f, const char *address, const char *id,
                     struct fl_fanout_view *ret);
 uint64_t fl_fanout_total(const struct fl_fanout *f,

@@ -9,6 +9,7 @@
 #include "controller/push/edition.h"
 #include "controller/push/fanout.h"
 #include "controller/push/key_ring.h"
+#include "controller/push/push_answer.h"
 #include "controller/push/push_judge.h"
 
 #define FL_SIDECAR_ANSWER_MAX_BYTES ((size_t)8 << 20)
@@ -39,9 +40,11 @@ struct fl_sidecar {
 
     /* of the last good answer */
     int64_t acked_epoch, acked_seq, acked_unix_ms;
+    char *answer; /* its bytes; observations are made of them for who looks, and live for a turn */
+    size_t answer_len, answer_cap;
+    struct fl_list looked; /* of fl_fanout.looked: `arena` has the observations */
     struct fl_arena arena;
-    const struct fl_observation *observations;
-    uint32_t observation_count;
+    struct fl_push_answer seen;
 
     /* of the failures in a row */
     struct fl_cause error;
@@ -55,8 +58,9 @@ struct fl_fanout {
     struct fl_curl *curl;
     struct fl_push_plan plan;
     struct fl_timer timer;
-    struct fl_task turn_end;
-    struct fl_task met; /* tells of `used` */
+    struct fl_task turn_end, forget;
+    struct fl_list looked; /* sidecars whose observations somebody has seen in this turn */
+    struct fl_task met;    /* tells of `used` */
     int64_t timeout_ms;
     int64_t told_epoch; /* the highest that epoch_met was called with */
     struct fl_key_ring ring;
@@ -81,6 +85,9 @@ void fl_fanout_drive_later(struct fl_fanout *f);
 void fl_fanout_break_off(struct fl_sidecar *s);
 void fl_fanout_fill_view(const struct fl_sidecar *s, struct fl_fanout_view *ret);
 void fl_fanout_free_targets(struct fl_fanout *f); /* all of them */
+/* Keeps the bytes of its last good answer; without memory for them it has said nothing. */
+void fl_fanout_keep_answer(struct fl_sidecar *s, struct fl_span body);
+void fl_fanout_forget_looked(struct fl_fanout *f); /* the observations that were made for a look */
 
 /* Makes it where it is not known. NULL: no memory. */
 struct fl_configuration *fl_fanout_take_configuration(struct fl_fanout *f, const char *key);

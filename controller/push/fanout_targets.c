@@ -7,10 +7,19 @@
 
 #define KEY_MAX 512 /* an address has at most 260 bytes, an id 128 */
 
+static void forget(struct fl_sidecar *s)
+{
+    if (!fl_list_empty(&s->looked)) {
+        fl_list_remove(&s->looked);
+        fl_arena_done(&s->arena);
+    }
+}
+
 static void free_sidecar(struct fl_sidecar *s)
 {
     fl_fanout_break_off(s);
-    fl_arena_done(&s->arena);
+    forget(s);
+    free(s->answer);
     free(s);
 }
 
@@ -89,7 +98,7 @@ static struct fl_sidecar *new_sidecar(struct fl_fanout *f, const struct fl_fanou
     s->owner = f;
     s->hint = "";
     s->signer = fl_key_ring_first(&f->ring);
-    fl_arena_init(&s->arena, FL_SIDECAR_ANSWER_MAX_BYTES);
+    fl_list_init(&s->looked);
     if (fl_smap_put(&f->by_key, s->key, s) < 0) {
         free(s);
         return NULL;
@@ -202,6 +211,28 @@ uint32_t fl_fanout_count(const struct fl_fanout *f)
     return f->count;
 }
 
+void fl_fanout_keep_answer(struct fl_sidecar *s, struct fl_span body)
+{
+    forget(s);
+    s->answer_len = 0;
+    if (body.len > s->answer_cap || body.len < s->answer_cap / 4) {
+        free(s->answer);
+        s->answer = malloc(body.len + 1);
+        s->answer_cap = s->answer != NULL ? body.len : 0;
+    }
+    if (s->answer != NULL && body.len > 0) {
+        memcpy(s->answer, body.ptr, body.len);
+        s->answer_len = body.len;
+    }
+}
+
+void fl_fanout_forget_looked(struct fl_fanout *f)
+{
+    fl_list_each_safe (it, next, &f->looked) {
+        forget(fl_container_of(it, struct fl_sidecar, looked));
+    }
+}
+
 void fl_fanout_fill_view(const struct fl_sidecar *s, struct fl_fanout_view *ret)
 {
     *ret = (struct fl_fanout_view){
@@ -219,12 +250,35 @@ void fl_fanout_fill_view(const struct fl_sidecar *s, struct fl_fanout_view *ret)
         .failures = s->target.failures,
         .error = &s->error,
         .hint = s->hint,
-        .observations = s->observations,
-        .observation_count = s->observation_count,
     };
 }
 
+/* Makes the observations, once a turn. */
+static void look(struct fl_sidecar *s, struct fl_fanout_view *ret)
+{
+    if (fl_list_empty(&s->looked)) {
+        s->seen = (struct fl_push_answer){0};
+        fl_arena_init(&s->arena, FL_SIDECAR_ANSWER_MAX_BYTES);
+        if (s->answer_len == 0 ||
+            !fl_push_answer_read_all((struct fl_span){s->answer, s->answer_len}, &s->arena,
+                                     &s->seen)) {
+            s->seen = (struct fl_push_answer){0};
+        }
+        fl_list_append(&s->owner->looked, &s->looked);
+        fl_reactor_later(s->owner->conf.reactor, &s->owner->forget);
+    }
+    fl_fanout_fill_view(s, ret);
+    ret->observations = s->seen.observations;
+    ret->observation_count = s->seen.count;
+}
+
 void fl_fanout_view(const struct fl_fanout *f, uint32_t i, struct fl_fanout_view *ret)
+{
+    FL_MUST(i < f->count);
+    look(f->sidecars[i], ret);
+}
+
+void fl_fanout_glance(const struct fl_fanout *f, uint32_t i, struct fl_fanout_view *ret)
 {
     FL_MUST(i < f->count);
     fl_fanout_fill_view(f->sidecars[i], ret);
@@ -233,9 +287,9 @@ void fl_fanout_view(const struct fl_fanout *f, uint32_t i, struct fl_fanout_view
 bool fl_fanout_find(const struct fl_fanout *f, const char *address, const char *id,
                     struct fl_fanout_view *ret)
 {
-    const struct fl_sidecar *s = find(f, address, id);
+    struct fl_sidecar *s = find(f, address, id);
     if (s != NULL) {
-        fl_fanout_fill_view(s, ret);
+        look(s, ret);
     }
     return s != NULL;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/codec/json_parse.h"
+#include "controller/push/push_answer.h"
 
 #define TREE_BYTES_MAX ((size_t)4 << 20)
 
@@ -114,37 +115,31 @@ static void say_refused(const struct fl_curl_answer *a, const char *address,
     fl_arena_done(&tree);
 }
 
-static void judge_conflict(const struct fl_curl_answer *a, struct fl_arena *arena,
-                           struct fl_push_judgement *j)
+static void judge_conflict(const struct fl_curl_answer *a, struct fl_push_judgement *j)
 {
-    struct fl_findings f;
     struct fl_push_answer pair;
-    fl_findings_init(&f, "");
-    if (fl_answer_json_decode(a->body, arena, &pair, &f)) {
+    if (fl_push_answer_read(a->body, &pair)) {
         j->report.result = FL_PUSH_CONFLICT;
         j->report.epoch = pair.epoch;
         j->report.seq = pair.seq;
     }
-    fl_findings_done(&f);
 }
 
 static void judge_accepted(const struct fl_curl_answer *a, const char *address, uint64_t hash,
-                           struct fl_arena *arena, struct fl_push_judgement *j)
+                           struct fl_push_judgement *j)
 {
-    struct fl_findings f;
-    fl_findings_init(&f, "");
-    if (fl_answer_json_decode(a->body, arena, &j->answer, &f)) {
+    struct fl_push_answer answer;
+    if (fl_push_answer_read(a->body, &answer)) {
         j->report.result = FL_PUSH_OK;
-        j->report.hash_differs = j->answer.hash != 0 && hash != 0 && j->answer.hash != hash;
+        j->report.hash_differs = answer.hash != 0 && hash != 0 && answer.hash != hash;
     } else {
         fl_cause_set(&j->cause, "http_200", "%s answered 200, but not as a sidecar does", address);
         j->hint = "is this the status listener of a sidecar?";
     }
-    fl_findings_done(&f);
 }
 
 void fl_push_judge(const struct fl_curl_answer *a, const char *address, uint64_t hash,
-                   struct fl_arena *arena, struct fl_push_judgement *ret)
+                   struct fl_push_judgement *ret)
 {
     *ret = (struct fl_push_judgement){.report.result = FL_PUSH_REFUSED, .hint = ""};
     if (a->fault == FL_CURL_TOO_LONG && a->status == 200) {
@@ -152,10 +147,10 @@ void fl_push_judge(const struct fl_curl_answer *a, const char *address, uint64_t
     } else if (a->fault != FL_CURL_NONE || a->status == 0) {
         judge_fault(a, address, ret);
     } else if (a->status == 200) {
-        judge_accepted(a, address, hash, arena, ret);
+        judge_accepted(a, address, hash, ret);
     } else {
         if (a->status == 409) {
-            judge_conflict(a, arena, ret);
+            judge_conflict(a, ret);
         }
         ret->hint = hint_of(a->status, ret->report.result == FL_PUSH_CONFLICT);
         say_refused(a, address, ret);

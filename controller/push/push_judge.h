@@ -3,21 +3,18 @@
 #ifndef FL_CONTROLLER_PUSH_PUSH_JUDGE_H
 #define FL_CONTROLLER_PUSH_PUSH_JUDGE_H
 
-#include "common/base/arena.h"
-#include "common/codec/answer_json.h"
 #include "common/io/bridge/curl_bridge.h"
 #include "common/model/cause.h"
 #include "controller/decide/push_plan.h"
 
 struct fl_push_judgement {
     struct fl_push_report report;
-    struct fl_push_answer answer; /* OK only; lives in the arena */
-    struct fl_cause cause;        /* empty when OK */
-    const char *hint;             /* what to look at; "" none; constant text */
+    struct fl_cause cause; /* empty when OK */
+    const char *hint;      /* what to look at; "" none; constant text */
 };
 
 /* hash: of the set that was sent. address: the sidecar's, for the sentence. */
 void fl_push_judge(const struct fl_curl_answer *a, const char *address, uint64_t hash,
-                   struct fl_arena *arena, struct fl_push_judgement *ret);
+                   struct fl_push_judgement *ret);
 
 #endif

@@ -86,6 +86,9 @@ struct fl_curl_conf {
     /* A kept connection will do, and this one is kept afterwards. When a kept one ends without a
      * byte of an answer, libcurl sends the request again on a new one. */
     bool reuse;
+    /* Resolve the host anew. libcurl looks through every host that it remembers at each call, and
+     * addresses are hosts to it: with a thousand of them that costs more than it saves. */
+    bool forget_host;
 };
 
 FL_MUST_USE int fl_curl_new(struct fl_reactor *r, struct fl_curl **ret); /* 0 or -errno */

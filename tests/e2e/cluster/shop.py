@@ -65,8 +65,9 @@ class Shop:
     def controller(self, name="controller", wait=True, **keywords):
         config = keywords.pop("config", None) or self.config()
         pod = self.home.pod(name, serviceAccountName=ACCOUNT)
-        c = pod.controller(config, account=Account(self.home, ACCOUNT, pod=pod), wait=wait, **keywords)
-        c.pod = pod
+        account = Account(self.home, ACCOUNT, pod=pod)
+        c = pod.controller(config, account=account, wait=wait, **keywords)
+        c.pod, c.account = pod, account
         return c
 
     def app(self, name="app", annotations=None, routes=None, wait=True, **config):

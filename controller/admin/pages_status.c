@@ -36,7 +36,7 @@ static struct sums sum_sidecars(const struct fl_fanout *f)
     struct sums s = {0};
     for (uint32_t i = 0; i < fl_fanout_count(f); i++) {
         struct fl_fanout_view one;
-        fl_fanout_view(f, i, &one);
+        fl_fanout_glance(f, i, &one);
         s.by_state[fl_pages_sidecar_state(&one)]++;
         s.lag_ms = one.lag_ms > s.lag_ms ? one.lag_ms : s.lag_ms;
     }
@@ -115,9 +115,13 @@ static void write_metrics(struct fl_fmt *out, void *arg)
     struct sums s = sum_sidecars(v->fanout);
     fl_pages_metric_head(out, "leader", "gauge", "1 while this replica pushes and probes.");
     fl_fmt_printf(out, "fairlead_controller_leader %d\n", fl_fanout_leads(v->fanout) ? 1 : 0);
-    gauge_secs(out, "watch_age_seconds", "{resource=\"file\"}",
-               "Since the membership in force was last seen to be what its source says.",
-               v->file_age_ms);
+    if (v->cluster != NULL) {
+        fl_pages_cluster_metrics(out, v);
+    } else {
+        gauge_secs(out, "watch_age_seconds", "{resource=\"file\"}",
+                   "Since the membership in force was last seen to be what its source says.",
+                   v->file_age_ms);
+    }
     fl_pages_metric_head(out, "pushes_total", "counter", "Pushes to sidecars by how they ended.");
     for (unsigned r = 0; r < FL_PUSH_RESULT_COUNT; r++) {
         fl_fmt_printf(out, "fairlead_controller_pushes_total{result=\"%s\"} %llu\n",

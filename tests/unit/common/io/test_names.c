@@ -176,6 +176,32 @@ static void forgotten_names_do_not_come_back(void **state)
     assert_int_equal(want("old").addrs[0].ip[3], 8);
 }
 
+static void what_another_set_knows_is_known_at_once(void **state)
+{
+    (void)state;
+    struct fl_names *other = NULL;
+    struct fl_name_answer a;
+    assert_int_equal(fl_names_new(reactor, changed, NULL, &other), 0);
+    fl_names_begin(other);
+    assert_true(fl_names_want(other, FL_SPAN("store"), 9000, &a));
+    assert_true(fl_names_want(other, FL_SPAN("gone"), 9000, &a));
+    fl_names_end(other);
+    answer(0, 0, (const char *const[]){"10.0.0.1:9000", "10.0.0.2:9000"}, 2);
+    answer(1, EAI_NONAME, NULL, 0);
+    assert_int_equal(ask_count, 2);
+    fl_names_learn(names, other);
+    a = want("store");
+    assert_true(a.asked);
+    assert_int_equal(a.count, 2);
+    assert_int_equal(ask_count, 2);
+    assert_false(want("gone").asked); /* where it failed, it is asked here, too */
+    assert_int_equal(ask_count, 3);
+    fl_names_learn(names, NULL);
+    assert_false(want("store").asked); /* forgotten meanwhile, and nobody to learn from */
+    assert_int_equal(ask_count, 4);
+    fl_names_free(other);
+}
+
 static void what_cannot_be_asked(void **state)
 {
     (void)state;
@@ -197,6 +223,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(several_addresses_and_fail_static, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_first_failure_is_told_and_asked_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(forgotten_names_do_not_come_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_another_set_knows_is_known_at_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_cannot_be_asked, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

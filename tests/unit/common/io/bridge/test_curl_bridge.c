@@ -141,7 +141,7 @@ static struct fl_curl_conf conf_of(const char *method, const char *path, struct 
     (void)snprintf(url, sizeof(url), "%s%s", base, path);
     return (struct fl_curl_conf){.method = method,
                                  .url = url,
-                                 .timeout_ms = 2000,
+                                 .timeout_ms = 20000,
                                  .answer_max_bytes = 65536,
                                  .done = on_done,
                                  .arg = r};
@@ -149,7 +149,7 @@ static struct fl_curl_conf conf_of(const char *method, const char *path, struct 
 
 static void run_until(const unsigned *count, unsigned want)
 {
-    int64_t end_ms = fl_reactor_now_ms(reactor) + 5000;
+    int64_t end_ms = fl_reactor_now_ms(reactor) + 30000;
     while (*count < want && fl_reactor_now_ms(reactor) < end_ms) {
         fl_reactor_turn(reactor, 100);
     }

@@ -93,7 +93,10 @@ static struct fl_addr literal_of(const char *address)
 static bool is_written(const struct fl_peer_conf *peers, const struct fl_addr *parsed,
                        uint32_t count, const struct fl_peer_conf *member)
 {
-    struct fl_addr a = literal_of(member->address);
+    struct fl_addr a = {.family = FL_ADDR_NONE};
+    if (count > 0) {
+        a = literal_of(member->address);
+    }
     for (uint32_t i = 0; i < count; i++) {
         if (a.family != FL_ADDR_NONE && parsed[i].family != FL_ADDR_NONE
                 ? fl_addr_eq(&a, &parsed[i])

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Puts what the cluster suite needs beyond Debian's packages into a cache, each part in a folder named by what it is made
 # of, and prints NAME=FOLDER lines for the environment of the tests. Fast and silent when everything is there; the first
-# time Kubernetes is compiled, which takes 7 to 20 minutes on two cores.
+# time Kubernetes is compiled: 16 minutes of CPU time.
 # usage: install.sh CACHE [--long]
 set -euo pipefail
 cache=${1:?usage: install.sh CACHE [--long]}

@@ -44,8 +44,8 @@ class Node(Cluster):
         self.nodes, self._images = nodes, list(images)
         self._flags = {"apiserver": apiserver_flags, "controllers": controller_flags, "kubelet": kubelet_flags}
         self.groups = Groups(nodes, janitor)
-        for name in ("log", "var-log", "upper", "work", "kernel"):
-            (self.folder / name).mkdir(exist_ok=True)
+        for name in ("log", "var-log", "var-lib/upper", "var-lib/inner", "kernel"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
         for path, value in KERNEL.items():
             (self.folder / "kernel" / os.path.basename(path)).write_text(value + "\n", encoding="ascii")
         self.space = Space(self._mounts, "n1")
@@ -55,7 +55,7 @@ class Node(Cluster):
         """In process 1. Some paths are fixed in the programs: they are shown a layer of ours."""
         mount(str(self.folder / "var-log"), "/var/log", flags=MS_BIND)
         mount("overlay", "/var/lib", "overlay",
-              options=f"lowerdir=/var/lib,upperdir={self.folder}/upper,workdir={self.folder}/work")
+              options=f"lowerdir=/var/lib,upperdir={self.folder}/var-lib/upper,workdir={self.folder}/var-lib/inner")
         for path in KERNEL:
             mount(str(self.folder / "kernel" / os.path.basename(path)), path, flags=MS_BIND)
         mount("none", "/", flags=MS_REC | MS_SHARED)  # volumes that the kubelet mounts are seen by containerd

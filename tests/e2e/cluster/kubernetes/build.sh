@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the programs of a Kubernetes cluster from Go modules into a folder; 7 to 20 minutes with an empty build cache.
+# Builds the programs of a Kubernetes cluster from Go modules into a folder: 16 minutes of CPU time when Go's build cache
+# is empty, half a minute when it is not.
 # usage: build.sh FOLDER     (needs the Go of go.mod, 3 GiB of memory for the link, 5 GB for Go's caches)
 set -euo pipefail
 out=$(realpath "${1:?usage: build.sh FOLDER}")

@@ -34,7 +34,8 @@ struct fl_reactor {
     void (*on_turn)(void *arg);
     void *on_turn_arg;
     struct slot *slots;
-    uint32_t slot_count, free_slot;
+    uint32_t slot_count, slots_used; /* those behind slots_used were never touched */
+    uint32_t free_slot;
     struct fl_list later, soon;
     _Atomic bool waking, stopping;
     struct epoll_event events[BATCH];
@@ -114,13 +115,22 @@ static bool grow_slots(struct fl_reactor *r)
     if (slots == NULL) {
         return false;
     }
-    for (uint32_t i = r->slot_count; i < count; i++) {
-        slots[i] = (struct slot){NULL, 0, i + 1 < count ? i + 1 : r->free_slot};
-    }
-    r->free_slot = r->slot_count;
     r->slots = slots;
     r->slot_count = count;
     return true;
+}
+
+/* A free slot, or NO_SLOT: out of memory. */
+static uint32_t take_slot(struct fl_reactor *r)
+{
+    uint32_t i = r->free_slot;
+    if (i != NO_SLOT) {
+        r->free_slot = r->slots[i].next_or_flags;
+    } else if (r->slots_used < r->slot_count || grow_slots(r)) {
+        i = r->slots_used++;
+        r->slots[i] = (struct slot){0};
+    }
+    return i;
 }
 
 static int subscribe(struct fl_reactor *r, uint32_t i, int fd)
@@ -145,12 +155,11 @@ static void free_slot(struct fl_reactor *r, uint32_t i)
 static int add(struct fl_reactor *r, struct fl_io *io, int fd, uint32_t flags)
 {
     io->fd = -1;
-    if (r->free_slot == NO_SLOT && !grow_slots(r)) {
+    uint32_t i = take_slot(r);
+    if (i == NO_SLOT) {
         return -ENOMEM;
     }
-    uint32_t i = r->free_slot;
     struct slot *s = &r->slots[i];
-    r->free_slot = s->next_or_flags;
     s->io = io;
     s->next_or_flags = flags;
     int rc = subscribe(r, i, fd);
@@ -175,7 +184,7 @@ int fl_reactor_add_level(struct fl_reactor *r, struct fl_io *io, int fd)
 
 static struct slot *slot_of(struct fl_reactor *r, const struct fl_io *io)
 {
-    FL_MUST(io->slot < r->slot_count && r->slots[io->slot].io == io);
+    FL_MUST(io->slot < r->slots_used && r->slots[io->slot].io == io);
     return &r->slots[io->slot];
 }
 
@@ -300,9 +309,23 @@ static unsigned events_of(uint32_t ev)
            ((ev >> 2 | ev >> 11) & FL_IO_HUP);
 }
 
+/* The next event's object comes into the cache while this one's callback is in system calls. */
+static void foresee(const struct fl_reactor *r, uint64_t word)
+{
+    if (word != WAKE_WORD && r->slots[(uint32_t)word].io != NULL) {
+        const char *at = (const char *)r->slots[(uint32_t)word].io;
+        __builtin_prefetch(at, 1);
+        __builtin_prefetch(at + 64, 1);
+        __builtin_prefetch(at + 128, 1);
+    }
+}
+
 static void dispatch(struct fl_reactor *r, int count)
 {
     for (int n = 0; n < count; n++) {
+        if (n + 1 < count) {
+            foresee(r, r->events[n + 1].data.u64);
+        }
         uint64_t word = r->events[n].data.u64;
         if (FL_UNLIKELY(word == WAKE_WORD)) {
             continue;

@@ -244,14 +244,19 @@ ssize_t fl_sock_recv(int fd, void *into, size_t n)
 
 ssize_t fl_sock_sendv(int fd, const struct iovec *iov, int count)
 {
+    ssize_t sent;
+    if (count == 1) { /* the usual case, and the cheaper call */
+        do {
+            sent = send(fd, iov->iov_base, iov->iov_len, MSG_NOSIGNAL);
+        } while (sent < 0 && errno == EINTR);
+        return sent < 0 ? -errno : sent;
+    }
     struct msghdr msg = {
         .msg_iov = (struct iovec *)(uintptr_t)iov, /* the kernel only reads it */
         .msg_iovlen = count < IOV_MAX ? (size_t)count : IOV_MAX,
     };
-    ssize_t sent;
     do {
-        sent = count == 1 ? send(fd, iov->iov_base, iov->iov_len, MSG_NOSIGNAL)
-                          : sendmsg(fd, &msg, MSG_NOSIGNAL);
+        sent = sendmsg(fd, &msg, MSG_NOSIGNAL);
     } while (sent < 0 && errno == EINTR);
     return sent < 0 ? -errno : sent;
 }

@@ -77,6 +77,7 @@ enum fl_attempt_step fl_attempt_begin(struct fl_exchange *x, const struct fl_pic
                              .outcome = FL_OUTCOME_OK,
                              .began_us = fl_reactor_now_us(w->reactor),
                              .began_ms = fl_worker_now_ms(w)};
+    fl_gather_clear(&x->to_peer);
     x->tried[pick->index / 64] |= UINT64_C(1) << (pick->index % 64);
     x->tries += same_peer ? 0 : 1;
     if (x->first_try_ms == 0) {
@@ -190,10 +191,10 @@ bool fl_attempt_send(struct fl_exchange *x)
 {
     struct fl_attempt *a = &x->attempt;
     struct fl_replay *r = &x->body;
-    while (a->up->writable && (a->out.left > 0 || has_body_to_send(x))) {
+    while (a->up->writable && (x->to_peer.left > 0 || has_body_to_send(x))) {
         struct iovec iov[FL_GATHER_MAX + BODY_SLICES] FL_UNCLEARED;
-        int n = (int)(a->out.count - a->out.at);
-        memcpy(iov, a->out.iov + a->out.at, (size_t)n * sizeof iov[0]);
+        int n = (int)(x->to_peer.count - x->to_peer.at);
+        memcpy(iov, x->to_peer.iov + x->to_peer.at, (size_t)n * sizeof iov[0]);
         n += has_body_to_send(x) ? fl_replay_iov(x, iov + n, BODY_SLICES) : 0;
         ssize_t sent = fl_upstream_sendv(a->up, iov, n);
         if (sent == -EAGAIN) {
@@ -206,14 +207,14 @@ bool fl_attempt_send(struct fl_exchange *x)
         }
         a->sent_bytes += (uint64_t)sent;
         a->sent_progress_ms = fl_worker_now_ms(x->worker);
-        size_t of_head = (size_t)sent < a->out.left ? (size_t)sent : a->out.left;
-        fl_gather_advance(&a->out, of_head);
+        size_t of_head = (size_t)sent < x->to_peer.left ? (size_t)sent : x->to_peer.left;
+        fl_gather_advance(&x->to_peer, of_head);
         fl_replay_sent(x, (size_t)sent - of_head);
     }
-    if (x->expect_pending && a->out.left == 0 && x->expect_until_ms == 0) {
+    if (x->expect_pending && x->to_peer.left == 0 && x->expect_until_ms == 0) {
         x->expect_until_ms = fl_worker_now_ms(x->worker) + EXPECT_MS;
     }
-    if (!a->fully_sent && a->out.left == 0 && r->unsent_bytes == 0 && r->complete) {
+    if (!a->fully_sent && x->to_peer.left == 0 && r->unsent_bytes == 0 && r->complete) {
         a->fully_sent = true;
         a->awaiting_since_ms = fl_worker_now_ms(x->worker);
     }
@@ -306,7 +307,7 @@ static enum fl_attempt_step parse(struct fl_exchange *x)
     for (;;) {
         const char *at = fl_buffer_at(a->in);
         size_t len = fl_buffer_len(a->in);
-        if (len == 0 || x->relay.out.left > 0) {
+        if (len == 0 || x->to_client.left > 0) {
             return FL_ATTEMPT_WAIT;
         }
         ptrdiff_t end = fl_head_end(at, len, &a->scan);
@@ -376,7 +377,7 @@ static bool make_room(struct fl_exchange *x)
 static enum fl_attempt_step receive(struct fl_exchange *x)
 {
     struct fl_attempt *a = &x->attempt;
-    if (x->relay.out.left > 0 && !fl_relay_flush(x)) {
+    if (x->to_client.left > 0 && !fl_relay_flush(x)) {
         return x->client_gone ? fl_attempt_fail(x, FL_OUTCOME_CLIENT_ABORT, 0) : FL_ATTEMPT_WAIT;
     }
     if (a->in != NULL && fl_buffer_len(a->in) > 0) {
@@ -385,12 +386,13 @@ static enum fl_attempt_step receive(struct fl_exchange *x)
             return step;
         }
     }
-    while (a->up->readable && x->relay.out.left == 0) {
+    while (a->up->readable && x->to_client.left == 0) {
         if (!make_room(x)) {
             fl_exchange_starve(x);
             return FL_ATTEMPT_WAIT;
         }
         size_t room = fl_buffer_room(a->in);
+        fl_exchange_foresee(x);
         ssize_t n = fl_upstream_recv(a->up, a->in->bytes + a->in->end, room);
         if (n == -EAGAIN) {
             break;
@@ -494,7 +496,7 @@ bool fl_attempt_throttled(const struct fl_exchange *x)
 void fl_attempt_end(struct fl_exchange *x, bool reusable)
 {
     struct fl_attempt *a = &x->attempt;
-    if (x->relay.out.left > 0 && x->relay.extra == NULL) {
+    if (x->to_client.left > 0 && x->relay.extra == NULL) {
         x->relay.extra = a->in; /* an interim answer in it is still on its way to the client */
         a->in = NULL;
     }
@@ -503,6 +505,6 @@ void fl_attempt_end(struct fl_exchange *x, bool reusable)
         fl_upstream_give(&a->up, x->backend->conf);
     }
     fl_upstream_close(&a->up);
-    fl_gather_clear(&a->out);
+    fl_gather_clear(&x->to_peer);
     a->phase = FL_ATTEMPT_IDLE;
 }

@@ -10,7 +10,6 @@
 #include "common/http1/http_error.h"
 #include "sidecar/policy/backend.h"
 #include "sidecar/policy/retry.h"
-#include "sidecar/proxy/gather.h"
 
 struct fl_exchange;
 struct fl_attempt_record;
@@ -34,7 +33,6 @@ struct fl_attempt {
     bool fully_sent;      /* head and whole body */
     bool send_broken;     /* sending failed; an answer may still be readable */
     bool peeked;          /* the 503 at hand has been looked into */
-    struct fl_gather out; /* the request head */
     uint64_t sent_bytes;  /* head and body, given to the kernel */
     struct fl_buffer *in; /* response bytes */
     size_t scan;

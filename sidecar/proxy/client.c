@@ -28,7 +28,7 @@ static const struct fl_config *config_of(const struct fl_client *c)
 
 static void recycle(struct fl_task *t)
 {
-    struct fl_client *c = fl_container_of(t, struct fl_client, free_task);
+    struct fl_client *c = fl_container_of(t, struct fl_client, task);
     c->next_free = c->worker->free_clients;
     c->worker->free_clients = c;
 }
@@ -48,9 +48,10 @@ void fl_client_close(struct fl_client *c, bool reset)
     fl_reactor_close(w->reactor, &c->io);
     fl_list_remove(&c->node);
     fl_list_remove(&c->waiting);
-    fl_list_remove(&c->again_task.node);
+    fl_list_remove(&c->task.node);
     fl_worker_count(&w->client_count, -1);
-    fl_reactor_later(w->reactor, &c->free_task);
+    fl_task_init(&c->task, recycle);
+    fl_reactor_later(w->reactor, &c->task);
 }
 
 /* Answered with bytes still coming in: takes them off the socket so that the answer is not lost to
@@ -70,7 +71,7 @@ static void discard(struct fl_client *c)
         }
     }
     if (c->readable) {
-        fl_reactor_soon(c->worker->reactor, &c->again_task);
+        fl_reactor_soon(c->worker->reactor, &c->task);
     }
 }
 
@@ -101,7 +102,7 @@ static void on_event(struct fl_io *io, unsigned events)
 
 static void on_again(struct fl_task *t)
 {
-    struct fl_client *c = fl_container_of(t, struct fl_client, again_task);
+    struct fl_client *c = fl_container_of(t, struct fl_client, task);
     if (c->lingering) {
         discard(c);
     } else if (c->exchange == NULL) {
@@ -227,6 +228,7 @@ static enum read_step read_some(struct fl_client *c)
         return READ_ENDED;
     }
     size_t room = fl_buffer_room(c->in);
+    fl_exchange_foresee(c->worker->free_exchanges);
     ssize_t n = fl_sock_recv(c->io.fd, c->in->bytes + c->in->end, room);
     if (n == -EAGAIN) {
         c->readable = false;
@@ -263,7 +265,7 @@ static void process(struct fl_client *c)
     c->processing = true;
     for (unsigned i = 0; c->io.fd >= 0 && c->exchange == NULL && !c->lingering; i++) {
         if (i == PIPELINED_PER_TURN) {
-            fl_reactor_soon(c->worker->reactor, &c->again_task);
+            fl_reactor_soon(c->worker->reactor, &c->task);
             break;
         }
         bool begun = c->in != NULL && fl_buffer_len(c->in) > 0 && look(c);
@@ -313,14 +315,13 @@ void fl_client_open(struct fl_worker *w, int fd, const struct fl_addr *from)
     fl_list_init(&c->node);
     fl_list_init(&c->waiting);
     fl_timer_init(&c->timer, on_timeout);
-    fl_task_init(&c->free_task, recycle);
-    fl_task_init(&c->again_task, on_again);
+    fl_task_init(&c->task, on_again);
     memcpy(c->from_ip, from->ip, sizeof c->from_ip);
     c->from_port = from->port;
     c->from_family = (uint8_t)from->family;
     if (fl_reactor_add(w->reactor, &c->io, fd) != 0) {
         fl_sock_close(fd);
-        recycle(&c->free_task);
+        recycle(&c->task);
         return;
     }
     fl_list_append(&w->clients, &c->node);

@@ -25,7 +25,10 @@ struct fl_exchange *fl_exchange_take(struct fl_worker *w)
     } else if ((x = malloc(sizeof *x)) == NULL) {
         return NULL;
     }
-    memset(x, 0, offsetof(struct fl_exchange, request));
+    memset(x, 0, offsetof(struct fl_exchange, to_peer));
+    fl_gather_clear(&x->to_peer);
+    fl_gather_clear(&x->to_client);
+    fl_exchange_no_cause(x);
     x->worker = w;
     fl_list_init(&x->queued);
     fl_list_init(&x->again_task.node);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "common/base/list.h"
+#include "common/http1/field_id.h"
 #include "common/http1/head_parse.h"
 #include "common/model/cause.h"
 #include "common/model/outcome.h"
@@ -17,6 +18,7 @@
 #include "sidecar/policy/s3_operation.h"
 #include "sidecar/proxy/attempt.h"
 #include "sidecar/proxy/client.h"
+#include "sidecar/proxy/gather.h"
 #include "sidecar/proxy/replay.h"
 
 enum fl_x_state {
@@ -49,7 +51,6 @@ struct fl_relay {
     bool close_delimited; /* the end of the connection ends the body (HTTP/1.0 client) */
     bool complete;        /* whole body read from the upstream */
     bool eof;             /* upstream finished sending */
-    struct fl_gather out; /* being sent to the client */
     /* Bytes in attempt.in behind what is being sent, to be looked at again. */
     uint32_t tail_off, tail_len;
     uint64_t sent_bytes;        /* to the client, heads included (bytes_out) */
@@ -57,8 +58,6 @@ struct fl_relay {
     struct fl_buffer *trailers; /* lines that wait for the end of the body */
     bool broken;                /* the upstream ended too early; what came before goes out first */
     int64_t client_progress_ms, upstream_progress_ms;
-    char chunk_head[FL_CHUNK_HEAD_BYTES];
-    char text[256]; /* our own header lines */
 };
 
 struct fl_exchange {
@@ -90,6 +89,7 @@ struct fl_exchange {
     bool released;       /* first response byte reached the client */
     struct fl_replay body;
     struct fl_span path, query, host, key; /* in the head's buffer */
+    uint64_t ids; /* which fields the head has: a bit for each enum fl_http_id */
 
     /* where it goes */
     const struct fl_snap_policy *policy;
@@ -136,17 +136,40 @@ struct fl_exchange {
 
     struct fl_attempt attempt;
     struct fl_relay relay;
-    struct fl_cause cause;
     uint64_t tried[FL_TRIED_WORDS];
 
-    /* Not cleared when an exchange is taken. */
+    /* Not cleared when an exchange is taken, but for what says that they are empty: with hundreds
+     * of exchanges under way each cache line that is left alone counts. */
+    struct fl_gather to_peer;   /* the request head */
+    struct fl_gather to_client; /* the answer, as far as it is being sent */
+    struct fl_cause cause;
     struct fl_request_head request;
     struct fl_attempt_record records[FL_ATTEMPTS_LOGGED];
     char request_id[FL_REQUEST_ID_MAX];
-    char own_lines[FL_REQUEST_ID_MAX + 256];
     char bucket[FL_BUCKET_MAX];
+    char own_lines[FL_REQUEST_ID_MAX + 256]; /* of the request head, when not printed in place */
+    char answer_lines[256];                  /* ours, of the response head */
+    char chunk_head[FL_CHUNK_HEAD_BYTES];
 };
 
+/* Asks for its cache lines before a system call whose time covers theirs. NULL is fine. */
+static inline void fl_exchange_foresee(const struct fl_exchange *x)
+{
+    if (x != NULL) {
+        for (size_t i = 0; i < offsetof(struct fl_exchange, to_peer); i += 64) {
+            __builtin_prefetch((const char *)x + i, 1);
+        }
+    }
+}
+_Static_assert(FL_HTTP_ID_COUNT <= 64, "a bit for each");
+static inline bool fl_exchange_has(const struct fl_exchange *x, enum fl_http_id id)
+{
+    return (x->ids >> id & 1) != 0;
+}
+static inline void fl_exchange_no_cause(struct fl_exchange *x)
+{
+    x->cause.code[0] = x->cause.text[0] = '\0';
+}
 /* A parsed head is in c->in at head_off, of request->head.length bytes; takes
  * c->in over and runs. */
 struct fl_exchange *fl_exchange_take(struct fl_worker *w); /* NULL = no memory */

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "common/base/base64.h"
 #include "common/http1/headers.h"
 #include "sidecar/proxy/exchange_judge.h"
 #include "sidecar/proxy/reply.h"
@@ -37,15 +36,46 @@ static void take_clock(struct fl_exchange *x)
     fl_worker_count(&x->worker->active_count, 1);
 }
 
+/* Eight hexadecimal digits of v in the bytes of a word: nibbles spread, then each made a digit. */
+static uint64_t hex8(uint32_t v)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    uint64_t w = (v & UINT64_C(0xffff0000)) << 16 | (v & 0xffff);
+    w = (w << 8 | w) & UINT64_C(0x00ff00ff00ff00ff);
+    w = (w << 4 | w) & (ones * 0x0f);
+    uint64_t letter = (w + ones * 6) >> 4 & ones; /* 1 where the nibble is above 9 */
+    return w + ones * '0' + letter * ('a' - '0' - 10);
+}
+
 static void name_request(struct fl_exchange *x, struct fl_span given)
 {
-    struct fl_fmt f = fl_fmt_of(x->request_id, sizeof x->request_id);
     if (given.len > 0) { /* a longer one is forwarded whole, and named by its beginning */
+        struct fl_fmt f = fl_fmt_of(x->request_id, sizeof x->request_id);
         fl_fmt_header(&f, fl_span_first(given, sizeof x->request_id - 1));
         return;
     }
     uint64_t random[2] = {fl_rng_next(&x->worker->rng), fl_rng_next(&x->worker->rng)};
-    fl_hex_encode(&f, random, sizeof random);
+    uint64_t digits[4] = {hex8((uint32_t)random[0]), hex8((uint32_t)(random[0] >> 32)),
+                          hex8((uint32_t)random[1]), hex8((uint32_t)(random[1] >> 32))};
+    _Static_assert(sizeof digits < FL_REQUEST_ID_MAX, "and its NUL");
+    memcpy(x->request_id, digits, sizeof digits);
+    x->request_id[sizeof digits] = '\0';
+}
+
+static void note_fields(struct fl_exchange *x)
+{
+    const struct fl_http_head *h = &x->request.head;
+    for (unsigned i = 0; i < h->count; i++) {
+        x->ids |= UINT64_C(1) << h->fields[i].id;
+    }
+}
+
+/* Value of the first such field of the head. */
+static struct fl_span value_of(const struct fl_exchange *x, enum fl_http_id id)
+{
+    return fl_exchange_has(x, id)
+               ? fl_headers_get(x->head->bytes + x->head_off, &x->request.head, id)
+               : FL_SPAN("");
 }
 
 static void split_target(struct fl_exchange *x)
@@ -84,29 +114,19 @@ static void take_route(struct fl_exchange *x, const struct fl_routed *r)
 
 static void classify(struct fl_exchange *x, bool bucket_in_host)
 {
-    const struct fl_request_head *q = &x->request;
+    const uint64_t conditions =
+        UINT64_C(1) << FL_HTTP_IF_MATCH | UINT64_C(1) << FL_HTTP_IF_NONE_MATCH |
+        UINT64_C(1) << FL_HTTP_IF_MODIFIED_SINCE | UINT64_C(1) << FL_HTTP_IF_UNMODIFIED_SINCE |
+        UINT64_C(1) << FL_HTTP_X_AMZ_COPY_SOURCE_IF | UINT64_C(1) << FL_HTTP_X_AMZ_IF_MATCH;
     struct fl_operation_facts f = {
-        .method = q->method, .path = x->path, .query = x->query, .bucket_in_host = bucket_in_host};
-    for (unsigned i = 0; i < q->head.count; i++) {
-        switch (q->head.fields[i].id) {
-        case FL_HTTP_IF_MATCH:
-        case FL_HTTP_IF_NONE_MATCH:
-        case FL_HTTP_IF_MODIFIED_SINCE:
-        case FL_HTTP_IF_UNMODIFIED_SINCE:
-        case FL_HTTP_X_AMZ_COPY_SOURCE_IF:
-        case FL_HTTP_X_AMZ_IF_MATCH:
-            f.conditional = true;
-            break;
-        case FL_HTTP_X_AMZ_COPY_SOURCE:
-            f.copy_source = true;
-            break;
-        case FL_HTTP_X_AMZ_WRITE_OFFSET_BYTES:
-            f.write_offset = true;
-            break;
-        default:
-            break;
-        }
-    }
+        .method = x->request.method,
+        .path = x->path,
+        .query = x->query,
+        .bucket_in_host = bucket_in_host,
+        .conditional = (x->ids & conditions) != 0,
+        .copy_source = fl_exchange_has(x, FL_HTTP_X_AMZ_COPY_SOURCE),
+        .write_offset = fl_exchange_has(x, FL_HTTP_X_AMZ_WRITE_OFFSET_BYTES),
+    };
     x->operation = fl_s3_operation_of(x->s3 ? FL_PROTOCOL_S3 : FL_PROTOCOL_HTTP, &f);
 }
 
@@ -146,8 +166,7 @@ static bool wants_own_expect(const struct fl_exchange *x)
 /* A copy reads another bucket inside the store: both must be routed to the same backend. */
 static bool copies_across(struct fl_exchange *x)
 {
-    const char *head = x->head->bytes + x->head_off;
-    struct fl_span value = fl_headers_get(head, &x->request.head, FL_HTTP_X_AMZ_COPY_SOURCE);
+    struct fl_span value = value_of(x, FL_HTTP_X_AMZ_COPY_SOURCE);
     if (value.len == 0 || !x->s3) {
         return false;
     }
@@ -196,12 +215,12 @@ static enum fl_x_state refuse_route(struct fl_exchange *x, enum fl_answer a)
 enum fl_x_state fl_exchange_begin(struct fl_exchange *x)
 {
     const struct fl_request_head *q = &x->request;
-    const char *head = x->head->bytes + x->head_off;
     char scratch[FL_ROUTE_SCRATCH] FL_UNCLEARED;
-    struct fl_routed routed;
+    struct fl_routed routed FL_UNCLEARED; /* fl_route_find fills all of it */
     pin(x);
     take_clock(x);
-    name_request(x, fl_headers_get(head, &q->head, FL_HTTP_X_REQUEST_ID));
+    note_fields(x);
+    name_request(x, value_of(x, FL_HTTP_X_REQUEST_ID));
     x->keep_alive = q->keep_alive;
     split_target(x);
     bool local = q->form == FL_TARGET_ASTERISK || q->max_forwards == 0;

@@ -6,7 +6,7 @@
 
 static bool has_unsent(const struct fl_exchange *x)
 {
-    return x->attempt.out.left > 0 || x->body.unsent_bytes > 0;
+    return x->to_peer.left > 0 || x->body.unsent_bytes > 0;
 }
 
 /* Everything we have is sent and the client has not finished its body. An answer may flow already.
@@ -97,7 +97,7 @@ static void due_in_try(const struct fl_exchange *x, struct fl_due *d)
     if (x->expect_pending && x->expect_until_ms != 0) {
         earlier(d, x->expect_until_ms, FL_DUE_EXPECT);
     }
-    if (x->relay.out.left > 0) { /* an interim answer is stuck */
+    if (x->to_client.left > 0) { /* an interim answer is stuck */
         earlier(d, x->relay.client_progress_ms + x->snapshot->config->client.write_timeout_ms,
                 FL_DUE_CLIENT_WRITE);
     }
@@ -114,7 +114,7 @@ static int64_t later(int64_t a, int64_t b)
 static void due_in_relay(const struct fl_exchange *x, struct fl_due *d)
 {
     const struct fl_relay *r = &x->relay;
-    if (r->out.left > 0) {
+    if (x->to_client.left > 0) {
         earlier(d, r->client_progress_ms + x->snapshot->config->client.write_timeout_ms,
                 FL_DUE_CLIENT_WRITE);
         return;

@@ -370,7 +370,7 @@ static enum fl_x_state headed(struct fl_exchange *x)
     x->status = status;
     x->ended = o;
     x->answer = FL_ANSWER_NONE;
-    x->cause = (struct fl_cause){0};
+    fl_exchange_no_cause(x);
     if (fl_relay_begin(x) == FL_RELAY_NO_MEMORY) {
         settle(x, FL_OUTCOME_LOCAL_RESOURCE, 0);
         fl_attempt_end(x, false);

@@ -11,9 +11,9 @@
 enum { FL_GATHER_MAX = 16 };
 
 struct fl_gather {
-    struct iovec iov[FL_GATHER_MAX];
     unsigned at, count;
     size_t left; /* bytes not yet taken by the kernel */
+    struct iovec iov[FL_GATHER_MAX];
 };
 
 static inline void fl_gather_clear(struct fl_gather *g)
@@ -27,7 +27,8 @@ static inline bool fl_gather_room(const struct fl_gather *g, unsigned slices)
     return g->count + slices <= FL_GATHER_MAX;
 }
 
-/* The caller has seen to the room. Empty slices are left out. */
+/* The caller has seen to the room. Empty slices are left out; one that begins where the last ends
+ * makes that longer. */
 void fl_gather_add(struct fl_gather *g, const void *bytes, size_t n);
 /* n bytes from the front are gone. */
 void fl_gather_advance(struct fl_gather *g, size_t n);

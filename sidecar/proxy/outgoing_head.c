@@ -13,12 +13,14 @@
 enum { LINE_ROOM = 64 }; /* what a rewritten request line may be longer by */
 
 /* Our own lines at the end of the request head, and the empty line. */
-static size_t print_own_lines(struct fl_exchange *x)
+static size_t print_own_lines(const struct fl_exchange *x, char *to, size_t room)
 {
     const struct fl_request_head *q = &x->request;
-    struct fl_fmt f = fl_fmt_of(x->own_lines, sizeof x->own_lines);
-    if (fl_headers_find(&q->head, FL_HTTP_X_REQUEST_ID) == NULL) {
-        fl_head_write_field(&f, "x-request-id", fl_span_of(x->request_id));
+    struct fl_fmt f = fl_fmt_of(to, room);
+    if (!fl_exchange_has(x, FL_HTTP_X_REQUEST_ID)) { /* made here: clean */
+        fl_fmt_span(&f, FL_SPAN("x-request-id: "));
+        fl_fmt_text(&f, x->request_id);
+        fl_fmt_span(&f, FL_SPAN("\r\n"));
     }
     if (q->framing == FL_FRAMING_CHUNKED) {
         fl_fmt_text(&f, "Transfer-Encoding: chunked\r\n");
@@ -32,7 +34,7 @@ static size_t print_own_lines(struct fl_exchange *x)
     if (q->max_forwards > 0) {
         fl_head_write_uint(&f, "Max-Forwards", (uint64_t)q->max_forwards - 1);
     }
-    if (q->host_len == 0 && fl_headers_find(&q->head, FL_HTTP_HOST) == NULL) {
+    if (q->host_len == 0 && !fl_exchange_has(x, FL_HTTP_HOST)) {
         fl_head_write_field(&f, "Host",
                             fl_span_of(x->attempt.up->peer->address)); /* HTTP/1.0 without Host */
     }
@@ -43,17 +45,17 @@ static size_t print_own_lines(struct fl_exchange *x)
 
 /* An untouched head with nothing behind it in its buffer: our lines take the place of its final
  * empty line, and all of it leaves as one slice (send costs less than sendmsg). False: not so. */
-static bool extend_in_place(struct fl_exchange *x, const struct fl_slice *kept, size_t own)
+static bool extend_in_place(struct fl_exchange *x, const struct fl_slice *kept)
 {
     struct fl_buffer *b = x->head;
     uint32_t length = x->request.head.length;
     bool last = b->end == x->head_off + length;
-    if (!last || kept->off + kept->len + 2 != length || fl_buffer_room(b) + 2 < own) {
+    if (!last || kept->off + kept->len + 2 != length || fl_buffer_room(b) < sizeof x->own_lines) {
         return false;
     }
     char *head = b->bytes + x->head_off;
-    memcpy(head + length - 2, x->own_lines, own);
-    fl_gather_add(&x->attempt.out, head + kept->off, kept->len + own);
+    size_t own = print_own_lines(x, head + length - 2, sizeof x->own_lines);
+    fl_gather_add(&x->to_peer, head + kept->off, kept->len + own);
     return true;
 }
 
@@ -61,13 +63,12 @@ static bool extend_in_place(struct fl_exchange *x, const struct fl_slice *kept, 
  * buffer. */
 bool fl_outgoing_head(struct fl_exchange *x)
 {
-    struct fl_attempt *a = &x->attempt;
     const struct fl_request_head *q = &x->request;
     const char *head = x->head->bytes + x->head_off;
-    struct fl_slice slices[FL_GATHER_MAX - 2];
+    struct fl_slice slices[FL_GATHER_MAX - 2] FL_UNCLEARED;
     bool whole = !q->rewrite_line;
     int n = fl_head_slices(head, &q->head, FL_FIELD_HOP, whole, slices, FL_GATHER_MAX - 2);
-    fl_gather_clear(&a->out);
+    fl_gather_clear(&x->to_peer);
     if ((!whole || n < 0) && x->line == NULL) {
         enum fl_buffer_size size = fl_buffer_size_for(q->head.length + LINE_ROOM);
         x->line = fl_buffer_take(&x->worker->buffers, size, FL_BUFFER_FOR_ANSWER);
@@ -87,15 +88,15 @@ bool fl_outgoing_head(struct fl_exchange *x)
         x->line->end = (uint32_t)f.len;
     }
     if (x->line != NULL) {
-        fl_gather_add(&a->out, x->line->bytes, x->line->end);
+        fl_gather_add(&x->to_peer, x->line->bytes, x->line->end);
     }
-    size_t own = print_own_lines(x);
-    if (n == 1 && x->line == NULL && extend_in_place(x, &slices[0], own)) {
+    if (n == 1 && x->line == NULL && extend_in_place(x, &slices[0])) {
         return true;
     }
+    size_t own = print_own_lines(x, x->own_lines, sizeof x->own_lines);
     for (int i = 0; i < n; i++) {
-        fl_gather_add(&a->out, head + slices[i].off, slices[i].len);
+        fl_gather_add(&x->to_peer, head + slices[i].off, slices[i].len);
     }
-    fl_gather_add(&a->out, x->own_lines, own);
+    fl_gather_add(&x->to_peer, x->own_lines, own);
     return true;
 }

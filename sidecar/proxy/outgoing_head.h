@@ -7,7 +7,7 @@
 
 struct fl_exchange;
 
-/* Fills attempt.out for the upstream that the attempt has. False: no buffer. */
+/* Fills to_peer for the upstream that the attempt has. False: no buffer. */
 bool fl_outgoing_head(struct fl_exchange *x);
 
 #endif

@@ -66,9 +66,9 @@ static bool copy_head(struct fl_exchange *x, const char *bytes, const struct fl_
     if (f.cut) {
         return false;
     }
-    fl_gather_add(&r->out, r->extra->bytes, f.len);
-    fl_gather_add(&r->out, own.ptr, own.len); /* not copied: the head may fill the buffer */
-    fl_gather_add(&r->out, "\r\n", 2);
+    fl_gather_add(&x->to_client, r->extra->bytes, f.len);
+    fl_gather_add(&x->to_client, own.ptr, own.len); /* not copied: the head may fill the buffer */
+    fl_gather_add(&x->to_client, "\r\n", 2);
     return true;
 }
 
@@ -77,7 +77,7 @@ static bool add_head(struct fl_exchange *x, const char *bytes, const struct fl_r
                      struct fl_span own)
 {
     struct fl_relay *r = &x->relay;
-    struct fl_slice slices[FL_GATHER_MAX - BODY_SLICES - 2];
+    struct fl_slice slices[FL_GATHER_MAX - BODY_SLICES - 2] FL_UNCLEARED;
     fl_buffer_give(&x->worker->buffers, &r->extra); /* of the answer before, which has left */
     int n = p->rewrite_line ? -1
                             : fl_head_slices(bytes, &p->head, FL_FIELD_HOP, true, slices,
@@ -87,23 +87,23 @@ static bool add_head(struct fl_exchange *x, const char *bytes, const struct fl_r
     }
     bool untouched = n == 1 && own.len == 0 && slices[0].off + slices[0].len + 2 == p->head.length;
     if (untouched) {
-        fl_gather_add(&r->out, bytes + slices[0].off, slices[0].len + 2);
+        fl_gather_add(&x->to_client, bytes + slices[0].off, slices[0].len + 2);
         return true;
     }
     for (int i = 0; i < n; i++) {
-        fl_gather_add(&r->out, bytes + slices[i].off, slices[i].len);
+        fl_gather_add(&x->to_client, bytes + slices[i].off, slices[i].len);
     }
-    fl_gather_add(&r->out, own.ptr, own.len);
-    fl_gather_add(&r->out, "\r\n", 2);
+    fl_gather_add(&x->to_client, own.ptr, own.len);
+    fl_gather_add(&x->to_client, "\r\n", 2);
     return true;
 }
 
 bool fl_relay_interim(struct fl_exchange *x, const char *bytes, const struct fl_response_head *head)
 {
-    FL_MUST(x->relay.out.left == 0);
-    fl_gather_clear(&x->relay.out);
+    FL_MUST(x->to_client.left == 0);
+    fl_gather_clear(&x->to_client);
     if (!add_head(x, bytes, head, FL_SPAN(""))) {
-        fl_gather_clear(&x->relay.out);
+        fl_gather_clear(&x->to_client);
         return false;
     }
     x->relay.client_progress_ms = fl_worker_now_ms(x->worker);
@@ -114,9 +114,9 @@ bool fl_relay_interim(struct fl_exchange *x, const char *bytes, const struct fl_
 void fl_relay_continue(struct fl_exchange *x)
 {
     static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    if (x->relay.out.left == 0 && !x->own_expect) {
-        fl_gather_clear(&x->relay.out);
-        fl_gather_add(&x->relay.out, text, sizeof text - 1);
+    if (x->to_client.left == 0 && !x->own_expect) {
+        fl_gather_clear(&x->to_client);
+        fl_gather_add(&x->to_client, text, sizeof text - 1);
         x->relay.client_progress_ms = fl_worker_now_ms(x->worker);
         (void)fl_relay_flush(x);
     }
@@ -131,11 +131,11 @@ static void add_body(struct fl_exchange *x, const char *data, size_t n)
         return;
     }
     if (r->chunked_out) {
-        fl_gather_add(&r->out, r->chunk_head, fl_chunk_head(r->chunk_head, n));
+        fl_gather_add(&x->to_client, x->chunk_head, fl_chunk_head(x->chunk_head, n));
     }
-    fl_gather_add(&r->out, data, n);
+    fl_gather_add(&x->to_client, data, n);
     if (r->chunked_out) {
-        fl_gather_add(&r->out, "\r\n", 2);
+        fl_gather_add(&x->to_client, "\r\n", 2);
     }
 }
 
@@ -147,9 +147,9 @@ static void add_end(struct fl_exchange *x, struct fl_span trailers)
     if (!r->chunked_out) {
         return;
     }
-    fl_gather_add(&r->out, "0\r\n", 3);
-    fl_gather_add(&r->out, trailers.ptr, trailers.len);
-    fl_gather_add(&r->out, "\r\n", 2);
+    fl_gather_add(&x->to_client, "0\r\n", 3);
+    fl_gather_add(&x->to_client, trailers.ptr, trailers.len);
+    fl_gather_add(&x->to_client, "\r\n", 2);
 }
 
 /* Trailer lines wait until the end of the body. Without a buffer they are left out, which RFC 9110
@@ -242,10 +242,10 @@ enum fl_relay_step fl_relay_begin(struct fl_exchange *x)
     fl_body_frame_init(&r->frame, p->framing, p->content_length,
                        (uint32_t)x->snapshot->config->header_limit_bytes);
     choose_framing(x);
-    struct fl_fmt own = fl_fmt_of(r->text, sizeof r->text);
+    struct fl_fmt own = fl_fmt_of(x->answer_lines, sizeof x->answer_lines);
     print_own_lines(x, p, &own);
-    fl_gather_clear(&r->out);
-    if (!add_head(x, bytes, p, (struct fl_span){r->text, own.len})) {
+    fl_gather_clear(&x->to_client);
+    if (!add_head(x, bytes, p, (struct fl_span){x->answer_lines, own.len})) {
         return FL_RELAY_NO_MEMORY;
     }
     char *body = bytes + p->head.length;
@@ -258,21 +258,21 @@ enum fl_relay_step fl_relay_begin(struct fl_exchange *x)
 static void client_ended(struct fl_exchange *x)
 {
     x->client_gone = true;
-    fl_gather_clear(&x->relay.out);
+    fl_gather_clear(&x->to_client);
 }
 
 bool fl_relay_flush(struct fl_exchange *x)
 {
     struct fl_relay *r = &x->relay;
     struct fl_client *c = x->client;
-    if (r->out.left == 0) {
+    if (x->to_client.left == 0) {
         return true;
     }
     if (!c->writable) {
         return false;
     }
-    size_t asked = r->out.left;
-    ssize_t n = fl_gather_send(&r->out, c->io.fd);
+    size_t asked = x->to_client.left;
+    ssize_t n = fl_gather_send(&x->to_client, c->io.fd);
     if (n == -EAGAIN) {
         c->writable = false;
         return false;
@@ -286,16 +286,15 @@ bool fl_relay_flush(struct fl_exchange *x)
     }
     r->sent_bytes += (uint64_t)n;
     r->client_progress_ms = fl_worker_now_ms(x->worker);
-    return r->out.left == 0;
+    return x->to_client.left == 0;
 }
 
 /* Marks the point of no return. True: everything prepared has left. */
 static bool flush_response(struct fl_exchange *x)
 {
-    struct fl_relay *r = &x->relay;
-    size_t before = r->out.left;
+    size_t before = x->to_client.left;
     bool all = fl_relay_flush(x);
-    if (r->out.left < before && !x->released && !x->client_gone) {
+    if (x->to_client.left < before && !x->released && !x->client_gone) {
         x->released = true;
         x->first_byte_us = fl_reactor_now_us(x->worker->reactor);
         fl_replay_unkeep(x);
@@ -394,10 +393,10 @@ enum fl_relay_step fl_relay_run(struct fl_exchange *x)
         return FL_RELAY_CLIENT_GONE; /* or it broke its framing: nothing more to do for it */
     }
     for (unsigned i = 0;; i++) {
-        size_t asked = r->out.left;
+        size_t asked = x->to_client.left;
         bool all = flush_response(x);
         fl_window_moved(x->worker, &x->attempt.up->window, x->attempt.up->io.fd, asked,
-                        r->out.left);
+                        x->to_client.left);
         if (!all) {
             return x->client_gone ? FL_RELAY_CLIENT_GONE : FL_RELAY_WAIT;
         }

@@ -216,7 +216,7 @@ bool fl_reply_prepare(struct fl_exchange *x, int64_t release_at_ms)
     struct fl_fmt head = fl_fmt_of(x->reply->bytes, x->reply->cap - BODY_MAX);
     print_head(x, row, s3, body.len, &head);
     FL_MUST(!head.cut);
-    struct fl_gather *out = &x->relay.out;
+    struct fl_gather *out = &x->to_client;
     if (out->left == 0) {
         fl_gather_clear(out); /* else a 100 Continue is still on its way, and goes first */
     }
@@ -242,7 +242,7 @@ bool fl_reply_options(struct fl_exchange *x)
     fl_fmt_text(&f, "\r\n");
     print_connection(x, &f);
     fl_fmt_text(&f, "\r\n");
-    fl_gather_clear(&x->relay.out);
-    fl_gather_add(&x->relay.out, f.base, f.len);
+    fl_gather_clear(&x->to_client);
+    fl_gather_add(&x->to_client, f.base, f.len);
     return true;
 }

@@ -10,7 +10,7 @@
 
 struct fl_exchange;
 
-/* Prepares the answer in relay.out; x->answer, x->cause and x->ended say what it is. release_at_ms:
+/* Prepares the answer in to_client; x->answer, x->cause and x->ended say what it is. release_at_ms:
  * when the first peer is released (0 = unknown), for the body. False: no buffer, the connection can
  * only be closed. */
 bool fl_reply_prepare(struct fl_exchange *x, int64_t release_at_ms);

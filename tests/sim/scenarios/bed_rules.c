@@ -18,7 +18,7 @@ static void check_client(const struct bed *b, const struct fl_client *c)
 {
     const struct fl_exchange *x = c->exchange;
     bool timed = c->timer.at_ms != INT64_MAX;
-    bool waits = !fl_list_empty(&c->waiting) || !fl_list_empty(&c->again_task.node);
+    bool waits = !fl_list_empty(&c->waiting) || !fl_list_empty(&c->task.node);
     if (x != NULL) {
         waits = waits || !fl_list_empty(&x->queued) || !fl_list_empty(&x->again_task.node);
     }

@@ -132,7 +132,7 @@ uint32_t fl_fanout_count(const struct fl_fanout *f);
 void fl_fanout_view(const struct fl_fanout *f, uint32_t i, struct fl_fanout_view *ret);
 /* The same without observations, for who looks at all sidecars. */
 void fl_fanout_glance(const struct fl_fanout *f, uint32_t i, struct fl_fanout_view *ret);
-/* As view, by address and id; false: it is not there. */
+/* As glance, by address and id; false: it is not there. */
 bool fl_fanout_find(const struct fl_fanout *f, const char *address, const char *id,
                     struct fl_fanout_view *ret);
 uint64_t fl_fanout_total(const struct fl_fanout *f,

@@ -287,9 +287,9 @@ void fl_fanout_glance(const struct fl_fanout *f, uint32_t i, struct fl_fanout_vi
 bool fl_fanout_find(const struct fl_fanout *f, const char *address, const char *id,
                     struct fl_fanout_view *ret)
 {
-    struct fl_sidecar *s = find(f, address, id);
+    const struct fl_sidecar *s = find(f, address, id);
     if (s != NULL) {
-        look(s, ret);
+        fl_fanout_fill_view(s, ret);
     }
     return s != NULL;
 }

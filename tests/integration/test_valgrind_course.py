@@ -114,11 +114,15 @@ def test_a_controller(controller, fake, origins, dead, key, file, folder):
                     "probe_defaults": {"interval": "500ms", "timeout": "1s"},
                     "backends": {"pool": {"protocol": "http", "service": {"namespace": "storage", "name": "minio",
                                                                           "port": "s3"}, "probe": probe},
-                                 "gone": {"protocol": "s3", "peers": [{"address": dead()}]}},
+                                 "gone": {"protocol": "s3", "peers": [{"address": dead()}]},
+                                 "named": {"protocol": "http", "probe": probe, "peers": [
+                                     {"address": f"localhost:{b.port}"}, {"address": "no-such-host.invalid:9"}]}},
                     "routes": {"b": {"backend": "pool"}},
                     "sidecars": [{"address": t.address, "id": f"pod{i}"} for i, t in enumerate([*takers])] +
                                 [{"address": dead(), "id": "nobody"}]})
     takers[0].wait(3, 20)
+    wait_until("the verdict of a name", lambda: {p["verdict"]["code"] for one in c.admin(
+        "/_/api/admin/backends")["backends"] for p in one["peers"] if one["name"] == "named"} == {"", "dns_failure"}, 30)
     for page in ("/_/ready", "/_/metrics", "/_/api/admin/backends", "/_/api/admin/pods", "/_/api/admin/services", "/_/none"):
         c.ask("GET", page)
     assert c.ask("POST", "/_/api/admin/backends/pool/probe", b"", JSON).status == 200

@@ -336,6 +336,27 @@ def test_one_that_is_told_to_end_does_not_wait_for_an_apply(sidecar, origins):
     assert s.wait(5) == 0
 
 
+@pytest.mark.parametrize("way", ["as it is", "YAML library", "JSON"])
+def test_what_get_shows_is_taken_back_by_put(sidecar, origin, way):
+    """... unchanged, also by way of a library that takes a bare `off` for a boolean and `1.10` for a number."""
+    o = origin("a")
+    config = {"boot_probe": "off", "access_log": "off", "hosts": ["off.example"], "backends": {
+        "no": backend(o, protocol="s3", tls={"verify": False}, panic_threshold="0%", quarantine_max="8x"),
+        "1e3": backend({"address": o.address, "backup": True}, o.address.replace("127.0.0.1", "127.0.0.2"))},
+        "routes": {"off": {"backend": "no", "deadline": "off", "long_deadline": "off", "expect_gate": "off",
+                           "next_upstream": "off", "paths": {"/on/": {"count_failures": "off"}, "= /1.0": {}}},
+                   "true": {"backend": "1e3", "replay_body": "0"}, "123": {"backend": "1e3"}, "1.10": {"backend": "no"}}}
+    s = sidecar(config)
+    shown = s.ask("GET", "/_/api/admin/config")
+    read = yaml.safe_load(shown.body)
+    assert read["routes"]["off"]["deadline"] == "off" and "1.10" in read["routes"] and read["boot_probe"] == "off"
+    text = shown.body if way == "as it is" else yaml.safe_dump(read) if way == "YAML library" else json.dumps(read)
+    answer = put(s, text, kind=JSON if way == "JSON" else YAML)
+    assert answer.status == 200 and json.loads(answer.body)["changed"] is False, answer.text
+    assert s.ask("GET", "/_/api/admin/config").body == shown.body
+    assert not json.loads(answer.body)["warnings"]
+
+
 # ---- SIGHUP -----------------------------------------------------------------------------------------------------
 def test_sighup_goes_through_the_same_gate(sidecar, origins, dead):
     a, b = origins(2)

@@ -7,7 +7,7 @@ set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
 build=build/valgrind reports=build/valgrind/reports filter=${1:-}
 memcheck=(valgrind -q --error-exitcode=9 --leak-check=full --show-leak-kinds=definite,indirect
-          --errors-for-leak-kinds=definite,indirect --track-fds=no --num-callers=30)
+          --errors-for-leak-kinds=definite,indirect --track-fds=no --num-callers=30 --fair-sched=yes)
 SIM_SEEDS=10 # of 300: the random weather takes a second each here
 
 # valgrind keeps descriptors of its own above the limit that these tests set: they fail there, and prove nothing.

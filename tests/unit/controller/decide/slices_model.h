@@ -181,8 +181,8 @@ static inline bool m_collect(const struct m_state *st, const struct m_service *v
     char *end;
     unsigned long number = strtoul(port, &end, 10);
     bool any_ports = false, found = false;
-    const char *name = *end != '\0' ? port : NULL;
-    number = *end == '\0' && number <= 65535 ? number : 0;
+    const char *name = *end != '\0' || end == port ? port : NULL;
+    number = !name && number <= 65535 ? number : 0;
     for (unsigned i = 0; v->object && i < v->port_count; i++) {
         if (number && v->ports[i].number == number && !name) {
             name = v->ports[i].name;
@@ -400,6 +400,28 @@ static inline void m_ask(struct model *m, const struct fl_service_ref *ref, stru
     if (!v->object && m_slices_of(&m->now, v) == 0) {
         ret->found = FL_MEMBERS_NO_SERVICE;
     }
+}
+
+/* Is anything held of the service, for whatever port one may ask? 7777 stands for all numbers that
+ * no slice has, which is what a service without ports answers to. */
+static inline bool m_holds(struct model *m, const struct m_service *of)
+{
+    static const char *const ports[] = {"s3", "admin", "", "9000", "9001", "7777"};
+    static struct m_answer a;
+    struct m_service v = *of;
+    v.object = false;
+    for (unsigned k = 0; k < FL_COUNTOF(ports); k++) {
+        m_members(&m->now, &v, ports[k], &a);
+        for (size_t i = m->past_count; i > 0 && a.count == 0; i--) {
+            if (m->past[i - 1].number >= v.floor) {
+                m_members(&m->past[i - 1].state, &v, ports[k], &a);
+                if (a.count > 0) {
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
 }
 
 // ---- what happens ------------------------------------------------------------------------------

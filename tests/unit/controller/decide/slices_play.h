@@ -22,7 +22,7 @@ static const char *const play_slices[PLAY_SLICES][2] = {
     {"a", "s0"}, {"a", "s1"}, {"a", "s2"}, {"a", "s3"},
     {"a", "s4"}, {"a", "s5"}, {"b", "s0"}, {"b", "s1"},
 };
-static const char *const play_ports[] = {"s3", "admin", "9000", "9001", "80"};
+static const char *const play_ports[] = {"s3", "admin", "9000", "9001", "80", ""};
 
 static inline void play_begin(struct play *p, uint8_t (*byte)(void *), void *arg)
 {
@@ -165,12 +165,12 @@ static inline void play_compare(struct play *p, const struct fl_service_ref *ref
     p->empty += want->found == FL_MEMBERS_FOUND && got.count == 0;
 }
 
-/* Counts of the services page, and its word that members are held. */
-static inline void play_check_page(struct play *p, const struct m_service *v, bool any_held)
+/* Counts of the services page, and its word that members are held; which is returned. */
+static inline bool play_check_page(struct play *p, const struct m_service *v)
 {
     struct fl_slices_service row;
     uint32_t slices = 0, endpoints = 0, ready = 0;
-    bool listed = false;
+    bool listed = false, held = m_holds(&p->model, v);
     for (unsigned i = 0; i < PLAY_SLICES; i++) {
         const struct m_slice *s = &p->model.now.slices[i];
         slices += m_of(s, v);
@@ -185,33 +185,30 @@ static inline void play_check_page(struct play *p, const struct m_service *v, bo
             FL_MUST(!listed);
             listed = true;
             FL_MUST(row.slices == slices && row.endpoints == endpoints && row.ready == ready);
-            FL_MUST(row.held || !any_held);
+            FL_MUST(row.held == held);
         }
     }
-    FL_MUST(listed || (slices == 0 && !v->object && !any_held));
+    FL_MUST(listed == (slices > 0 || v->object || held));
+    return held;
 }
 
 static inline void play_check(struct play *p)
 {
     static struct m_answer want;
-    bool some_held = false;
+    bool held = false;
     for (unsigned i = 0; i < FL_COUNTOF(play_services); i++) {
-        bool any_held = false;
         for (unsigned k = 0; k < FL_COUNTOF(play_ports); k++) {
             struct fl_service_ref ref = {play_services[i][0], play_services[i][1], play_ports[k]};
-            if (++p->turn % p->every != 0) {
-                continue;
+            if (++p->turn % p->every == 0) {
+                m_ask(&p->model, &ref, &want);
+                play_compare(p, &ref, &want);
             }
-            m_ask(&p->model, &ref, &want);
-            play_compare(p, &ref, &want);
-            any_held = any_held || want.held;
         }
-        play_check_page(p, &p->model.services[i], any_held);
-        some_held = some_held || any_held;
+        held = play_check_page(p, &p->model.services[i]) || held;
     }
     int64_t next = fl_slices_next_ms(p->store);
-    FL_MUST(!some_held || next != INT64_MAX);
-    FL_MUST(next == INT64_MAX || next <= p->now_ms + FL_SLICES_HOLD_MS);
+    FL_MUST(held == (next != INT64_MAX));
+    FL_MUST(!held || next <= p->now_ms + FL_SLICES_HOLD_MS);
 }
 
 /* All answers of the model, in a number. */

@@ -232,6 +232,18 @@ static void of_a_reused_address_the_live_one_counts_whatever_is_newer(void **sta
     expect("s3", "10.0.0.1:9000!");
 }
 
+static void a_ghost_that_still_serves_has_its_address_before_one_that_does_not(void **state)
+{
+    (void)state;
+    struct fl_kube_endpoint serves[] = {{"10.0.0.1", "a", "z1", F, T, T}};
+    struct fl_kube_endpoint dead[] = {{"10.0.0.1", "b", "z1", F, F, T}};
+    struct fl_kube_slice a = slice_of("a", serves, 1), b = slice_of("b", dead, 1);
+    b.trigger_unix_ms = 900;
+    put(&a, 0);
+    put(&b, 0);
+    expect("s3", "10.0.0.1:9000!");
+}
+
 static void one_target_in_two_families_is_one_peer(void **state)
 {
     (void)state;
@@ -245,6 +257,18 @@ static void one_target_in_two_families_is_one_peer(void **state)
     v4[1].ready = v4[1].serving = F; /* IPv6 has more ready ones now */
     put(&a, 0);
     expect("s3", "[fd00::1]:9000+10.0.0.1:9000 [fd00::3]:9000");
+}
+
+static void only_ready_endpoints_make_a_family_the_primary_one(void **state)
+{
+    (void)state;
+    struct fl_kube_endpoint v4[] = {live("10.0.0.1", "p1")};
+    struct fl_kube_endpoint v6[] = {live("fd00::1", "p1"), {"fd00::2", "p2", "z1", F, T, T}};
+    struct fl_kube_slice a = slice_of("a", v4, 1), b = slice_of("b", v6, 2);
+    b.family = FL_ADDR_V6;
+    put(&a, 0);
+    put(&b, 0);
+    expect("s3", "10.0.0.1:9000+[fd00::1]:9000 [fd00::2]:9000!");
 }
 
 static void without_a_target_families_cannot_be_paired(void **state)
@@ -266,6 +290,10 @@ static void an_address_of_the_wrong_kind_is_left_out(void **state)
     struct fl_kube_slice a = slice_of("a", e, 4);
     put(&a, 0);
     expect("s3", "10.0.0.1:9000");
+    a.family = FL_ADDR_NONE;
+    put(&a, 0);
+    assert_true(fl_slices_run(store, FL_SLICES_HOLD_MS));
+    expect("s3", "");
 }
 
 static void an_external_name_is_the_one_peer(void **state)
@@ -323,6 +351,48 @@ static void what_is_held_ends(void **state)
     assert_true(fl_slices_run(store, 10 + FL_SLICES_HOLD_MS));
     expect("s3", "");
     assert_int_equal(fl_slices_next_ms(store), INT64_MAX);
+}
+
+/* The old slice still says that the pod is well: by the newer one it is not. */
+static void a_member_that_is_outdated_counts_as_gone(void **state)
+{
+    (void)state;
+    struct fl_kube_endpoint was[] = {live("10.0.0.1", "p1")},
+                            is[] = {{"10.0.0.1", "p1", "", F, F, F}};
+    struct fl_kube_slice a = slice_of("a", was, 1), b = slice_of("b", is, 1);
+    a.trigger_unix_ms = 1;
+    b.trigger_unix_ms = 2;
+    put(&a, 0);
+    put(&b, 100);
+    expect("s3", "10.0.0.1:9000");
+    assert_int_equal(fl_slices_next_ms(store), 100 + FL_SLICES_HOLD_MS);
+    assert_true(fl_slices_run(store, 100 + FL_SLICES_HOLD_MS));
+    expect("s3", "");
+}
+
+/* More outdated ones than the quick look tries. */
+static void nothing_is_held_while_one_member_is_left(void **state)
+{
+    (void)state;
+    char addresses[12][16];
+    struct fl_kube_endpoint was[12], is[12];
+    for (unsigned i = 0; i < 12; i++) {
+        struct fl_fmt f = fl_fmt_of(addresses[i], sizeof(addresses[i]));
+        fl_fmt_printf(&f, "10.0.0.%u", i + 1);
+        was[i] = live(addresses[i], addresses[i]);
+        is[i] = was[i];
+        is[i].ready = is[i].serving = F;
+    }
+    struct fl_kube_slice a = slice_of("a", was, 12), b = slice_of("b", is, 11);
+    b.trigger_unix_ms = 2;
+    put(&a, 0);
+    put(&b, 100);
+    expect("s3", "10.0.0.12:9000");
+    assert_int_equal(fl_slices_next_ms(store), INT64_MAX);
+    b.endpoint_count = 12;
+    put(&b, 200);
+    expect("s3", "10.0.0.12:9000");
+    assert_int_equal(fl_slices_next_ms(store), 200 + FL_SLICES_HOLD_MS);
 }
 
 static void each_port_is_held_by_itself(void **state)
@@ -465,6 +535,10 @@ int main(void)
         TEST(of_a_move_between_slices_the_newer_one_counts),
         TEST(of_a_reused_address_the_live_one_counts_whatever_is_newer),
         TEST(one_target_in_two_families_is_one_peer),
+        TEST(only_ready_endpoints_make_a_family_the_primary_one),
+        TEST(a_ghost_that_still_serves_has_its_address_before_one_that_does_not),
+        TEST(a_member_that_is_outdated_counts_as_gone),
+        TEST(nothing_is_held_while_one_member_is_left),
         TEST(without_a_target_families_cannot_be_paired),
         TEST(an_address_of_the_wrong_kind_is_left_out),
         TEST(an_external_name_is_the_one_peer),

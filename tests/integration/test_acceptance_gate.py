@@ -165,7 +165,8 @@ def test_C2_only_changed_definitions_are_probed(sidecar, origins, dead):
     s = sidecar(buckets("warn", b1=dead(), b2=a, b3=b))
     for name in ("b1", "b2", "b3"):
         judged(s, name)
-    count = lambda: [o.requests for o in (a, b)]
+    s.wait_metric("fairlead_probes_total", 3, backend="b1")  # asked again after 1, 2, 4 … s: quiet for 4 s from here
+    count = lambda: ([o.requests for o in (a, b)], s.metrics().sum("fairlead_probes_total"))
     before = count()
     changed = json.loads(json.dumps(s.config))
     changed["routes"]["B3"].update(read_timeout="7s", next_upstream_tries=3)

@@ -18,6 +18,7 @@ from bed.probing import http, judged, keys, s3, store, verdict_becomes
 from bed.process import wait_until
 from bed.s3_store import Silent
 from bed.sidecar import Dumper
+from bed.tls import TlsServer, certs
 
 YAML = {"Content-Type": "application/yaml"}
 JSON = {"Content-Type": "application/json"}
@@ -233,6 +234,20 @@ def test_what_an_accepted_apply_asked_is_not_asked_again(sidecar, origins, keys,
         assert s.metrics().sum("fairlead_probes_total", backend=name) == before + 2
     if kind == "tcp":
         assert b.accepted <= 2, "the gate's connect, and the request's"
+
+
+def test_a_tls_backend_is_shaken_hands_with_once(sidecar, origin, ports, certs):
+    authority = certs.ca()
+    server = TlsServer(ports, certs.issue("good", authority))
+    s = sidecar(http(origin("a"), probe={"interval": "1h"}))
+    judged(s, "pool")
+    changed = with_peer(s.config, server.address)
+    changed["backends"]["pool"]["tls"] = {"ca_file": authority[0], "server_name": "store.example"}
+    assert put(s, changed).status == 200
+    assert s.backend("pool")["verdict"]["status"] == "healthy"
+    time.sleep(0.3)
+    assert [rq.target for rq in server.seen] == ["/health"] and server.accepted == 1
+    server.close()
 
 
 def test_a_verdict_that_is_taken_over_is_told(sidecar, origin):

@@ -161,6 +161,20 @@ def test_pipelining_and_http10(origin):
     assert [e.target for e in o.ledger()] == ["/1", "/2", "/3"]
 
 
+def test_a_journal_has_what_was_done_before_it_was_answered_and_outlives_a_kill(origin, tmp_path):
+    journal = tmp_path / "journal"
+    o = origin("a", ["path=/late delay=5000", "path=/cut rst_response=1"], extra=["--journal", str(journal)])
+    assert ask(o, "PUT", "/b/k", body=b"1").status == 200
+    with pytest.raises(Ended):
+        ask(o, "PUT", "/cut", body=b"1")
+    with Wire(o.address) as late:
+        late.request("PUT", "/late", body=b"1")
+        o.until(requests=3)
+        o.kill()
+    lines = journal.read_text().splitlines()
+    assert [line.split(" ", 1)[1] for line in lines] == ["200 PUT /b/k", "200 PUT /cut"]
+
+
 def test_metrics_parser_is_strict():
     good = Metrics('# TYPE a counter\na{x="1",y="q\\"z"} 2\na{x="2"} 3\nb 1\n')
     assert good.sum("a") == 5 and good.sum("a", x="1") == 2 and good.label_values("x") == {"1", "2"}

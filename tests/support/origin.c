@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -28,12 +29,15 @@
 static const char usage[] =
     "usage: fairlead-origin --listen ADDRESS:PORT [--name NAME] [--control ADDRESS:PORT] "
     "[--behaviour RULE]…\n"
-    "                       [--set NAME=VALUE]… [--ledger ENTRIES | --no-ledger]\n"
+    "                       [--set NAME=VALUE]… [--ledger ENTRIES | --no-ledger] [--journal FILE]\n"
     "A scriptable HTTP/1.1 origin: by default a small in-memory object store. Port 0 picks a free "
     "one. The first line on\n"
     "stdout is a JSON object with the addresses. Rules: tests/support/origin_rule.h; control "
     "port:\n"
-    "tests/support/origin_control.c. SIGTERM: finishes what is in flight, closes idle connections, "
+    "tests/support/origin_control.c. The journal gets a line for each request before it is "
+    "answered, and outlives a\n"
+    "kill: microseconds, status, method, target. SIGTERM: finishes what is in flight, closes idle "
+    "connections, "
     "exits 0.\n";
 
 struct options {
@@ -223,6 +227,12 @@ static bool take_option(struct fl_origin *o, struct options *opt, const char *na
         o->name = value;
     } else if (strcmp(name, "--ledger") == 0) {
         opt->ledger = (size_t)strtoull(value, NULL, 10);
+    } else if (strcmp(name, "--journal") == 0) {
+        o->journal_fd = open(value, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+        if (o->journal_fd < 0) {
+            fprintf(stderr, "fairlead-origin: %s: %s\n", value, strerror(errno));
+            return false;
+        }
     } else if (strcmp(name, "--behaviour") == 0) {
         if (!fl_origin_rule_add_lines(o, fl_span_of(value), false, error, sizeof(error))) {
             fprintf(stderr, "fairlead-origin: %s\n", error);
@@ -264,7 +274,7 @@ static void clean_up(struct fl_origin *o)
 int main(int argc, char **argv)
 {
     static struct fl_origin origin = {
-        .name = "origin", .listen_fd = -1, .holder_fd = -1, .random = 42};
+        .name = "origin", .listen_fd = -1, .holder_fd = -1, .journal_fd = -1, .random = 42};
     struct fl_origin *o = &origin;
     struct options opt = {.ledger = 20000};
     o->set =

@@ -67,6 +67,7 @@ struct fl_origin {
     struct fl_list rules; /* of struct fl_origin_rule */
     struct fl_origin_store *store;
     struct fl_origin_ledger *ledger; /* NULL: --no-ledger */
+    int journal_fd;                  /* -1: none */
     int64_t now_us, next_wake_us;
     uint64_t next_conn, next_request, random;
     bool stopping;

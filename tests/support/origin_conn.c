@@ -1,11 +1,13 @@
 #include "tests/support/origin_conn.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "tests/support/origin_ledger.h"
 #include "tests/support/origin_store.h"
@@ -275,6 +277,20 @@ static bool take_body(struct fl_origin *o, struct fl_origin_conn *c)
     return true;
 }
 
+static void write_journal(const struct fl_origin *o, const struct fl_origin_conn *c)
+{
+    struct fl_origin_buf line = {NULL, 0, 0};
+    fl_origin_buf_printf(&line, "%" PRId64 " %d ", o->now_us, c->an.status);
+    fl_origin_buf_span(&line, c->rq.method);
+    fl_origin_buf_text(&line, " ");
+    fl_origin_buf_span(&line, c->rq.target);
+    fl_origin_buf_text(&line, "\n");
+    if (write(o->journal_fd, line.base, line.len) != (ssize_t)line.len) {
+        abort(); /* evidence that is lost proves nothing */
+    }
+    fl_origin_buf_done(&line);
+}
+
 static void consider_answer(struct fl_origin *o, struct fl_origin_conn *c)
 {
     const struct fl_origin_rule *r = c->an.rule;
@@ -292,6 +308,9 @@ static void consider_answer(struct fl_origin *o, struct fl_origin_conn *c)
     if (c->answer_at_us && o->now_us >= c->answer_at_us) {
         c->answer_at_us = c->continue_at_us = 0;
         fl_origin_answer_start(o, c);
+        if (o->journal_fd >= 0) {
+            write_journal(o, c);
+        }
     }
 }
 

@@ -124,11 +124,11 @@ def dead(yard):
 def origin(yard, request):
     """origin(name, *rules, host=…, port=…, **settings) starts one; objects it never stored answer 200 with its name."""
 
-    def start(name="a", *rules, host="127.0.0.1", port=None, ledger=True, **settings):
+    def start(name="a", *rules, host="127.0.0.1", port=None, ledger=True, extra=(), **settings):
         shown = f"[{host}]" if ":" in host else host
         settings.setdefault("missing", 200)
         return yard.add(Origin(binary("fairlead-origin"), name, f"{shown}:{port or yard.ports.take()}", rules,
-                               settings, ledger), request.node.nodeid)
+                               settings, ledger, extra), request.node.nodeid)
 
     return start
 

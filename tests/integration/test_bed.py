@@ -163,7 +163,7 @@ def test_pipelining_and_http10(origin):
 
 def test_a_journal_has_what_was_done_before_it_was_answered_and_outlives_a_kill(origin, tmp_path):
     journal = tmp_path / "journal"
-    o = origin("a", ["path=/late delay=5000", "path=/cut rst_response=1"], extra=["--journal", str(journal)])
+    o = origin("a", "path=/late delay=5000", "path=/cut rst_response=1", extra=["--journal", str(journal)])
     assert ask(o, "PUT", "/b/k", body=b"1").status == 200
     with pytest.raises(Ended):
         ask(o, "PUT", "/cut", body=b"1")

@@ -242,6 +242,7 @@ static void a_ghost_that_still_serves_has_its_address_before_one_that_does_not(v
     put(&a, 0);
     put(&b, 0);
     expect("s3", "10.0.0.1:9000!");
+    assert_int_equal(fl_slices_next_ms(store), INT64_MAX); /* not because it is held */
 }
 
 static void one_target_in_two_families_is_one_peer(void **state)

@@ -7,6 +7,7 @@ import subprocess
 import time
 
 import pytest
+import yaml
 
 from bed.process import SLACK, wait_until
 from bed.wire import call
@@ -26,6 +27,24 @@ def test_example_passes_the_check(name):
     if program == "fairlead-controller":  # the key of the example is made by its reader
         findings = [line for line in findings if "push-private.pem" not in line]
     assert not findings and (done.returncode == 0 or program == "fairlead-controller"), done.stdout + done.stderr
+
+
+MANIFESTS = {"deploy/manifests/controller.yaml": ("controller.yaml", "fairlead-controller"),
+             "examples/kubernetes/app.yaml": ("sidecar.yaml", "fairlead-sidecar")}
+
+
+@pytest.mark.parametrize("manifest", sorted(MANIFESTS))
+def test_configuration_in_a_manifest_passes_the_check(manifest, tmp_path, key):
+    file, program = MANIFESTS[manifest]
+    documents = yaml.safe_load_all((ROOT / manifest).read_text(encoding="utf-8"))
+    text = next(d for d in documents if d["kind"] == "ConfigMap")["data"][file]
+    for place, ours in (("/etc/fairlead/key/push.key", key.private), ("/etc/fairlead/push.pub", key.public),
+                        ("/run/fairlead", str(tmp_path)), ("POD_UID", "some-uid")):
+        text = text.replace(place, ours)
+    (tmp_path / file).write_text(text, encoding="utf-8")
+    done = subprocess.run([binary(program), "--config", tmp_path / file, "--check"], timeout=20, capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def is_busy(address):

@@ -220,7 +220,6 @@ static bool try_again(struct fl_kube_call *call)
         return false;
     }
     call->tried_again = true;
-    call->counted = false;
     return start(call) == 0;
 }
 

@@ -283,7 +283,6 @@ void fl_curl_cancel(struct fl_curl_call **call)
     *call = NULL;
     if (k != NULL && k->owner->inside) {
         k->cancelled = k->owner->put_off = true;
-        k->stall_ms = 0;
     } else {
         fl_curl_call_free(k);
     }

@@ -182,6 +182,11 @@ static void tries_are_counted_by_verb_resource_and_code(void **state)
     assert_non_null(strstr(text, "total{verb=\"get\",resource=\"leases\",code=\"401\"} 1\n"));
     assert_non_null(strstr(text, "total{verb=\"get\",resource=\"leases\",code=\"error\"} 1\n"));
     assert_non_null(strstr(text, "total{verb=\"watch\",resource=\"leases\",code=\"200\"} 1\n"));
+    script_say(asker, LAST_CHUNK);
+    ends(&r[3]);
+    f = fl_fmt_of(text, sizeof(text));
+    fl_kube_metrics(kube, &f); /* and not again when it ends */
+    assert_non_null(strstr(text, "total{verb=\"watch\",resource=\"leases\",code=\"200\"} 1\n"));
 }
 
 static void what_the_connection_met_is_a_sentence(void **state)

@@ -276,6 +276,18 @@ static void a_server_that_accepts_and_is_silent_is_not_waited_for(void **state)
     assert_string_equal(view().fault.text, "watch pods: the API server accepts, but is silent");
 }
 
+static void that_is_a_failure_though_it_watches_anew_at_once(void **state)
+{
+    (void)state;
+    limits.head_ms = 300;
+    is_synced();
+    ends_stream();
+    request(2, WATCH_OF("100"));
+    request(3, WATCH_OF("100"));
+    assert_string_equal(told, "[+a+b]!");
+    assert_int_equal(view().ends[FL_WATCH_STALLED], 1);
+}
+
 static void a_watch_that_overstays_is_ended(void **state)
 {
     (void)state;
@@ -346,7 +358,7 @@ static void errors_of_the_server_keep_the_version(void **state)
     assert_int_equal(view().ends[FL_WATCH_SERVER_ERROR], 2);
 }
 
-static void a_refused_connect_keeps_the_version_and_what_is_known(void **state)
+static void a_refused_connect_keeps_what_is_known_and_then_lists(void **state)
 {
     (void)state;
     char words[128];
@@ -367,10 +379,10 @@ static void a_refused_connect_keeps_the_version_and_what_is_known(void **state)
     }
     assert_int_equal(kit_logged("watching fails"), kit_logged("\"level\":\"debug\"") + 1);
     script_listen(port);
-    request(2, WATCH_OF("177"));
+    request(2, STREAM_OF("177"));
     begins_stream();
-    says(EVENT("ADDED", "c", "180"));
-    tells("[+a+b]!+c.");
+    says(EVENT("ADDED", "c", "180") INITIAL_END("180"));
+    tells("[+a+b]![+c].");
     assert_int_equal(kit_logged("watching works again"), 1);
 }
 
@@ -423,8 +435,24 @@ static void a_missing_permission_names_verb_and_resource(void **state)
                         "\"system:serviceaccount:shop:fairlead\" cannot watch resource \"pods\" "
                         "in API group \"\"");
     assert_false(view().synced);
-    script_for(500); /* the slowest pace */
+}
+
+static void a_wait_is_cut_short_when_there_is_reason_to_hope(void **state)
+{
+    (void)state;
+    limits.backoff_min_ms = 20000;
+    open_watch();
+    request(1, STREAM_OF(""));
+    script_answer(asker, "403 Forbidden", "", STATUS(403, "Forbidden", "no"));
+    tells("!");
+    script_for(100);
     assert_int_equal(script.requests, 1);
+    fl_kube_watch_hurry(watch);
+    request(2, STREAM_OF(""));
+    fl_kube_watch_hurry(watch); /* nothing waits */
+    begins_stream();
+    says(EVENT("ADDED", "a", "90") INITIAL_END("97"));
+    tells("![+a].");
 }
 
 /* ---- strange things ---- */
@@ -571,14 +599,16 @@ int main(void)
         TEST(three_short_watches_in_a_row_are_a_new_list),
         TEST(silence_is_a_new_watch_on_another_connection_not_a_list),
         TEST(a_server_that_accepts_and_is_silent_is_not_waited_for),
+        TEST(that_is_a_failure_though_it_watches_anew_at_once),
         TEST(a_watch_that_overstays_is_ended),
         TEST(a_quiet_watch_works_when_it_has_outlived_a_second),
         TEST(what_the_server_asks_for_is_waited_for),
         TEST(errors_of_the_server_keep_the_version),
-        TEST(a_refused_connect_keeps_the_version_and_what_is_known),
+        TEST(a_refused_connect_keeps_what_is_known_and_then_lists),
         TEST(a_401_takes_the_new_token_and_nobody_sees_it),
         TEST(a_token_that_is_refused_twice_is_a_failure),
         TEST(a_missing_permission_names_verb_and_resource),
+        TEST(a_wait_is_cut_short_when_there_is_reason_to_hope),
         TEST(what_is_unknown_or_broken_is_counted_and_skipped),
         TEST(what_is_not_the_api_is_a_new_list),
         TEST(an_object_without_end_is_not_collected),

@@ -11,6 +11,7 @@ from bed.push import Key
 from bed.wire import call
 from cluster.ground.api import APPS
 from cluster.ground.oci import OURS, TOOLS
+from cluster.ground.pods import Pod
 from cluster.shop import ACCOUNT, eventually, role
 from cluster.traffic import Traffic
 
@@ -70,8 +71,13 @@ class Store:
             "minAvailable": 2, "selector": {"matchLabels": {"app": name}}}}, self.ns.name)
 
     def pods(self):
-        """Those that are to stay."""
-        return [p for p in self.ns.pods(f"app={self.name}") if "deletionTimestamp" not in p.object()["metadata"]]
+        """Those that are to stay; `peer` is how the sidecar names one."""
+        found = []
+        for item in self.node.api.get(f"{self.ns.path}/pods?labelSelector=app%3D{self.name}")["items"]:
+            if "deletionTimestamp" not in item["metadata"]:
+                found.append(Pod(self.ns, item["metadata"]["name"], item["metadata"]["uid"]))
+                found[-1].peer = f"{item['status'].get('podIP')}:9000"
+        return found
 
     def settled(self):
         """All pods of the newest template, and ready."""
@@ -87,7 +93,7 @@ class Store:
         eventually(f"the sidecar to have the pods of {self.name}", self.known, 30)
 
     def known(self):
-        return self.fleet.primaries(self.name) == sorted(f"{p.address}:9000" for p in self.pods())
+        return self.fleet.primaries(self.name) == sorted(p.peer for p in self.pods())
 
     def roll(self, round):
         """Begins to replace all pods."""
@@ -192,11 +198,15 @@ class Fleet:
                     running.enter_context(steady)
             yield loads
 
+    def journal(self, pod):
+        """What a store wrote down; it may be gone."""
+        return (self.journals / pod.name).read_text(encoding="latin-1")
+
     def done(self, prefix):
         """{target: how often} of the PUTs that stores answered 200, whether they are still there or not."""
         found = collections.Counter()
-        for journal in self.journals.iterdir():
-            for line in journal.read_text(encoding="latin-1").splitlines():
+        for file in self.journals.iterdir():
+            for line in file.read_text(encoding="latin-1").splitlines():
                 _, status, method, target = line.split(" ", 3)
                 if method == "PUT" and status == "200" and target.startswith(prefix):
                     found[target] += 1

@@ -31,7 +31,7 @@ class Sink:
         plane.run("ip", "route", "replace", "local", "10.200.0.0/14", "dev", "lo")
         self.program = Program("push sink", [plane.binary("fairlead-push-sink"), 8422, folder], cluster=plane)
         assert self.program.out.wait(lambda lines: "ready" in lines, 10), self.program.report()
-        self._bodies, self._read, self._pushes, self._at = [], 0, [], 0
+        self._bodies, self._pushes, self._at = [], [], {}
 
     @staticmethod
     def address(i):
@@ -41,20 +41,21 @@ class Sink:
     def pushes(self):
         """All so far, in the order in which they came."""
         time.sleep(0.05)  # it writes out every 20 ms
+        new = self._lines("pushes")  # before the bodies, which are written before them
         self._bodies += [json.loads(line) for line in self._lines("bodies")]
-        for line in self._lines("pushes"):
+        for line in new:
             at, address, body = line.split()
             self._pushes.append(Push(int(at) / 1e9, address, self._bodies[int(body)]))
         return self._pushes
 
     def _lines(self, name):
-        """Whole lines that are new; those of bodies are read first, and were written first."""
-        at = getattr(self, f"_at_{name}", 0)
+        """Whole lines that are new."""
+        at = self._at.get(name, 0)
         with open(f"{self.folder}/{name}", "rb") as f:
             f.seek(at)
             text = f.read()
         text = text[:text.rfind(b"\n") + 1]
-        setattr(self, f"_at_{name}", at + len(text))
+        self._at[name] = at + len(text)
         return text.decode().splitlines()
 
     def first(self, addresses, fits, since=0):

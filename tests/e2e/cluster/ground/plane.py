@@ -121,13 +121,16 @@ class Plane(Cluster):
         return copy
 
     def restart_with(self, copy):
-        """As after a restore of a backup: old objects, and resource versions that go back."""
+        """As after a restore of a backup: old objects, and resource versions that go back. Our own controllers and
+        stand-in are restarted too: they would wait for versions of the future."""
         self.apiserver.kill()
         self.etcd.kill()
         shutil.rmtree(self.folder / "etcd")
         shutil.copytree(copy, self.folder / "etcd")
         self.etcd.start()
         self.apiserver.start()
+        self.controllers.restart()
+        self.kubelet.restart()
 
     def expire_versions(self):
         """Every resource version handed out so far is too old for a watch (410): after one more write the API server

@@ -54,14 +54,13 @@ static int64_t next_backoff(struct fl_watch_plan *p, int64_t now_ms)
 
 /* What an end asks for besides the next step. */
 struct pause {
-    bool longest; /* nothing heals it soon */
     int64_t retry_after_ms, now_ms;
 };
 
 static void enter_after(struct fl_watch_plan *p, enum fl_watch_step step, const char *version,
                         const struct pause *w)
 {
-    int64_t jitter = w->longest ? FL_WATCH_BACKOFF_MAX_MS : next_backoff(p, w->now_ms);
+    int64_t jitter = next_backoff(p, w->now_ms);
     int64_t least = w->retry_after_ms < FL_WATCH_RETRY_AFTER_MAX_MS ? w->retry_after_ms
                                                                     : FL_WATCH_RETRY_AFTER_MAX_MS;
     least = least > jitter ? least : jitter;
@@ -148,7 +147,7 @@ void fl_watch_plan_heard(struct fl_watch_plan *p, const char *version)
 
 /* ---- ends ---- */
 
-static void list_ended(struct fl_watch_plan *p, enum fl_watch_end how, struct pause *w)
+static void list_ended(struct fl_watch_plan *p, enum fl_watch_end how, const struct pause *w)
 {
     bool was_consistent = p->consistent;
     bool streamed = p->step == FL_WATCH_DO_STREAM;
@@ -169,9 +168,6 @@ static void list_ended(struct fl_watch_plan *p, enum fl_watch_end how, struct pa
         }
         p->consistent = true; /* it may have been the version that was not liked */
         break;
-    case FL_WATCH_FORBIDDEN:
-        w->longest = true;
-        break;
     case FL_WATCH_CLOSED:
     case FL_WATCH_CUT:
     case FL_WATCH_SHORT:
@@ -182,6 +178,7 @@ static void list_ended(struct fl_watch_plan *p, enum fl_watch_end how, struct pa
     case FL_WATCH_THROTTLED:
     case FL_WATCH_UNREACHABLE:
     case FL_WATCH_UNAUTHORIZED:
+    case FL_WATCH_FORBIDDEN:
     case FL_WATCH_SERVER_ERROR:
     case FL_WATCH_END_COUNT:
         break;
@@ -223,7 +220,7 @@ static void watch_or_list(struct fl_watch_plan *p, unsigned n, unsigned max, con
 }
 
 static void watch_ended(struct fl_watch_plan *p, enum fl_watch_end how, uint64_t events,
-                        int64_t lasted_ms, struct pause *w)
+                        int64_t lasted_ms, const struct pause *w)
 {
     if (events > 0) {
         p->shorts = p->stalls = p->errors = 0;
@@ -266,15 +263,12 @@ static void watch_ended(struct fl_watch_plan *p, enum fl_watch_end how, uint64_t
         break;
     case FL_WATCH_NO_STREAMING: /* a 4xx to a watch: it may have been the version */
     case FL_WATCH_BROKEN:
+    case FL_WATCH_UNREACHABLE: /* who comes back may be another */
         relist(p, false, w);
         break;
-    case FL_WATCH_FORBIDDEN:
-        w->longest = true;
-        watch_after(p, w);
-        break;
     case FL_WATCH_THROTTLED:
-    case FL_WATCH_UNREACHABLE:
     case FL_WATCH_UNAUTHORIZED:
+    case FL_WATCH_FORBIDDEN:
     case FL_WATCH_END_COUNT:
         watch_after(p, w);
         break;
@@ -284,7 +278,7 @@ static void watch_ended(struct fl_watch_plan *p, enum fl_watch_end how, uint64_t
 void fl_watch_plan_ended(struct fl_watch_plan *p, enum fl_watch_end how, uint64_t events,
                          int64_t lasted_ms, int64_t retry_after_ms, int64_t now_ms)
 {
-    struct pause w = {.retry_after_ms = retry_after_ms, .now_ms = now_ms};
+    const struct pause w = {.retry_after_ms = retry_after_ms, .now_ms = now_ms};
     FL_MUST(p->step != FL_WATCH_DO_WAIT && (unsigned)how < FL_WATCH_END_COUNT);
     if (how == FL_WATCH_CLOSED && events == 0 && lasted_ms < FL_WATCH_SHORT_MS) {
         how = FL_WATCH_SHORT;
@@ -294,6 +288,13 @@ void fl_watch_plan_ended(struct fl_watch_plan *p, enum fl_watch_end how, uint64_
         watch_ended(p, how, events, lasted_ms, &w);
     } else {
         list_ended(p, how, &w);
+    }
+}
+
+void fl_watch_plan_hurry(struct fl_watch_plan *p, int64_t now_ms)
+{
+    if (p->step == FL_WATCH_DO_WAIT && now_ms < p->until_ms) {
+        p->until_ms = p->waited_until_ms = now_ms;
     }
 }
 

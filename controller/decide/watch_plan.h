@@ -17,15 +17,20 @@
  *   stalled        back off, list again                 watch at once; the 3rd silent one: list
  *   expired        at once without a version            list at once, not older than the last
  *   too_large      at once without a version            back off, list without a version
- *   throttled, unreachable, unauthorized: back off, the same again with the same version
- *   forbidden      the same again after the longest back-off
+ *   throttled, unauthorized, forbidden: back off, the same again with the same version
+ *   unreachable    back off, list again                 back off, list not older than the last
  *   no_streaming   at once a plain list, for good       back off, list
  *   server_error   back off, the same again             … the 5th in a row without an event: list
  *   broken         back off, list again                 back off, list
  *
+ * A server that was away may return with other data (a restored backup), in which a watch from the
+ * last version is silent or, worse, has a hole: only a list tells. One that has just begun forbids
+ * everything for a moment, before it knows the roles: a 403 backs off as the rest does.
+ *
  * "At once" is for a first time: a cut of under a second without an event backs off, the sixth
- * hasty watch in a row does, and so does every list since the last word of the server but the
- * first. Streamed lists that end three times before they are whole make way for one plain list.
+ * hasty watch in a row does, and so do lists between which no watch was of use (heard something, or
+ * lasted FL_WATCH_STEADY_MS). Streamed lists that end three times before they are whole make way
+ * for one plain list.
  *
  * Pure; times in ms of one clock. */
 #ifndef FL_CONTROLLER_DECIDE_WATCH_PLAN_H
@@ -63,7 +68,7 @@
     X(THROTTLED,    "throttled")    /* 429 */                                                               \
     X(UNREACHABLE,  "unreachable")  /* no connection, TLS, no answer */                                     \
     X(UNAUTHORIZED, "unauthorized") /* 401, with a fresh token too */                                       \
-    X(FORBIDDEN,    "forbidden")    /* 403 or 404: a configuration error */                                 \
+    X(FORBIDDEN,    "forbidden")    /* 403 or 404 */                                                        \
     X(NO_STREAMING, "no_streaming") /* any other 4xx to a streamed list: fall back, for good */             \
     X(SERVER_ERROR, "server_error") /* 5xx, as a status or as an event */                                   \
     X(BROKEN,       "broken")       /* what came is not what the API sends, or too long */
@@ -116,6 +121,8 @@ void fl_watch_plan_heard(struct fl_watch_plan *p, const char *version);
  */
 void fl_watch_plan_ended(struct fl_watch_plan *p, enum fl_watch_end how, uint64_t events,
                          int64_t lasted_ms, int64_t retry_after_ms, int64_t now_ms);
+/* What it waits for may have come (a right was granted): a WAIT ends with the next run. */
+void fl_watch_plan_hurry(struct fl_watch_plan *p, int64_t now_ms);
 /* Time has passed: WAIT becomes what comes after it. */
 void fl_watch_plan_run(struct fl_watch_plan *p, int64_t now_ms);
 

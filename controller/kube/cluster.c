@@ -2,11 +2,16 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "common/base/rng.h"
 #include "controller/kube/role.h"
 #include "controller/kube/self_check.h"
 
-#define IDENTITY_MAX 128
+#define IDENTITY_MAX  128
+#define ASK_SOON_MS   15000
+#define ASK_AGAIN_MS  300000
+#define ASK_JITTER_MS 2000
 
 struct fl_cluster {
     struct fl_cluster_conf conf;
@@ -17,25 +22,90 @@ struct fl_cluster {
     struct fl_kube_events *events;
     struct fl_kube_source *source;
     struct fl_cause lacks; /* of the role */
+    bool role_known;
+    bool elects;
+    char *lease_namespace, *lease_name;
+    struct fl_timer ask_role; /* when it is asked for again */
+    struct fl_rng rng;
     struct fl_task lead_alone, released;
     void (*release_done)(void *arg);
     void *release_arg;
     char identity[IDENTITY_MAX];
 };
 
+/* ---- the role ---- */
+
+enum role_state { ALLOWS, LACKS, UNKNOWN };
+
+static enum role_state role_state(const struct fl_cause *cause)
+{
+    return cause->code[0] == '\0'                       ? ALLOWS
+           : strcmp(cause->code, "rights_unknown") == 0 ? UNKNOWN
+                                                        : LACKS;
+}
+
+static void say_role(const struct fl_cluster *c, const struct fl_cause *cause)
+{
+    static const struct {
+        enum fl_log_level level;
+        const char *msg;
+    } said[] = {
+        [ALLOWS] = {FL_LOG_INFO, "the role of this controller allows all that it needs"},
+        [LACKS] = {FL_LOG_ERROR, "the role of this controller lacks something"},
+        [UNKNOWN] = {FL_LOG_WARN, "the role of this controller cannot be asked for"},
+    };
+    enum role_state state = role_state(cause);
+    struct fl_log_line l;
+    fl_log_begin(c->conf.log, &l, said[state].level, said[state].msg);
+    if (state != ALLOWS) {
+        fl_log_text(&l, "code", cause->code);
+        fl_log_text(&l, "cause", fl_self_check_sentence(c->check));
+    }
+    fl_log_end(c->conf.log, &l);
+}
+
+/* Each state once, and what is lacking each time that it is something else. */
+static void take_role(struct fl_cluster *c, const struct fl_cause *cause)
+{
+    enum role_state was = role_state(&c->lacks), now = role_state(cause);
+    if (now == UNKNOWN && c->role_known) {
+        return; /* what was found out last stays */
+    }
+    if (was != now || (now == LACKS && strcmp(c->lacks.text, cause->text) != 0)) {
+        say_role(c, cause);
+        fl_kube_source_hurry(c->source);
+    }
+    c->role_known = c->role_known || now != UNKNOWN;
+    c->lacks = *cause;
+}
+
 static void on_checked(void *arg, const struct fl_cause *cause)
 {
     struct fl_cluster *c = arg;
-    struct fl_log_line l;
-    c->lacks = *cause;
-    if (cause->code[0] == '\0') {
-        return;
-    }
-    fl_log_begin(c->conf.log, &l, FL_LOG_ERROR, "the role of this controller lacks something");
-    fl_log_text(&l, "code", cause->code);
-    fl_log_text(&l, "cause", cause->text);
-    fl_log_end(c->conf.log, &l);
+    bool soon = role_state(cause) != ALLOWS;
+    take_role(c, cause);
+    int64_t wait_ms = (soon ? ASK_SOON_MS : ASK_AGAIN_MS) + fl_rng_below(&c->rng, ASK_JITTER_MS);
+    fl_timer_set(c->conf.reactor, &c->ask_role, fl_reactor_now_ms(c->conf.reactor) + wait_ms);
+    c->check = fl_self_check_free(c->check);
 }
+
+static int open_check(struct fl_cluster *c)
+{
+    const struct fl_role role = {c->elects, c->lease_namespace, c->lease_name};
+    struct fl_self_check_row rows[FL_ROLE_ROWS_MAX];
+    size_t count = fl_role_rows(&role, rows);
+    return fl_self_check_new(c->kube, rows, count, on_checked, c, &c->check);
+}
+
+static void on_ask_role(struct fl_timer *t)
+{
+    struct fl_cluster *c = fl_container_of(t, struct fl_cluster, ask_role);
+    if (open_check(c) < 0) { /* no memory: another time */
+        fl_timer_set(c->conf.reactor, t, fl_reactor_now_ms(c->conf.reactor) + ASK_SOON_MS);
+    }
+}
+
+/* ---- leading ---- */
 
 static void lead_alone(struct fl_task *t)
 {
@@ -71,20 +141,21 @@ static int open_election(struct fl_cluster *c)
     return fl_election_new(&election, &c->election);
 }
 
-static int open_check(struct fl_cluster *c)
+/* The configuration may be replaced, the role that is asked for stays. */
+static int keep_role(struct fl_cluster *c)
 {
     const struct fl_controller_config *k = c->conf.config;
-    const struct fl_role role = {k->leader_election.enabled, k->leader_election.namespace,
-                                 k->leader_election.name};
-    struct fl_self_check_row rows[FL_ROLE_ROWS_MAX];
-    size_t count = fl_role_rows(&role, rows);
-    return fl_self_check_new(c->kube, rows, count, on_checked, c, &c->check);
+    c->elects = k->leader_election.enabled;
+    c->lease_namespace = strdup(k->leader_election.namespace);
+    c->lease_name = strdup(k->leader_election.name);
+    return c->lease_namespace != NULL && c->lease_name != NULL ? 0 : -ENOMEM;
 }
 
 static int open_parts(struct fl_cluster *c)
 {
     const struct fl_cluster_conf *conf = &c->conf;
-    int rc = fl_kube_new(conf->reactor, conf->log, c->access, &c->kube);
+    int rc = keep_role(c);
+    rc = rc < 0 ? rc : fl_kube_new(conf->reactor, conf->log, c->access, &c->kube);
     if (rc < 0) {
         return rc;
     }
@@ -122,6 +193,8 @@ int fl_cluster_new(const struct fl_cluster_conf *conf, struct fl_cluster **ret,
         return -ENOMEM;
     }
     c->conf = *conf;
+    fl_rng_seed(&c->rng, conf->seed);
+    fl_timer_init(&c->ask_role, on_ask_role);
     fl_task_init(&c->lead_alone, lead_alone);
     fl_task_init(&c->released, tell_released);
     name_us(c);
@@ -152,10 +225,13 @@ struct fl_cluster *fl_cluster_free(struct fl_cluster *c)
     fl_kube_source_free(c->source);
     fl_kube_events_free(c->events);
     fl_self_check_free(c->check);
+    fl_timer_remove(c->conf.reactor, &c->ask_role);
     fl_kube_free(c->kube);
     fl_kube_access_free(c->access);
     fl_list_remove(&c->lead_alone.node);
     fl_list_remove(&c->released.node);
+    free(c->lease_namespace);
+    free(c->lease_name);
     free(c);
     return NULL;
 }

@@ -1,6 +1,9 @@
 /* cluster - the controller's side of a Kubernetes cluster, put together: who we are at the API
  * server, whether our role allows what we need, the election, the watches and the Events.
  *
+ * The role is asked for at the start, then every 15 s while something is missing or could not be
+ * asked for, else every 5 minutes. What is granted later is made use of at once.
+ *
  * One thread: the reactor's. */
 #ifndef FL_CONTROLLER_KUBE_CLUSTER_H
 #define FL_CONTROLLER_KUBE_CLUSTER_H

@@ -247,6 +247,13 @@ struct fl_kube_source *fl_kube_source_free(struct fl_kube_source *s)
     return NULL;
 }
 
+void fl_kube_source_hurry(const struct fl_kube_source *s)
+{
+    for (unsigned i = 0; i < FL_KUBE_RESOURCES; i++) {
+        fl_kube_watch_hurry(s->watches[i]);
+    }
+}
+
 bool fl_kube_source_known(const struct fl_kube_source *s)
 {
     return s->known[FL_KUBE_SLICES] && s->known[FL_KUBE_SERVICES];

@@ -39,6 +39,8 @@ FL_MUST_USE int fl_kube_source_new(const struct fl_kube_source_conf *conf,
 struct fl_kube_source *
 fl_kube_source_free(struct fl_kube_source *s); /* accepts NULL, returns NULL */
 
+/* fl_kube_watch_hurry for all three. */
+void fl_kube_source_hurry(const struct fl_kube_source *s);
 /* Slices and services were listed once: what is known is worth pushing. It stays true. */
 bool fl_kube_source_known(const struct fl_kube_source *s);
 bool fl_kube_source_pods_known(const struct fl_kube_source *s);

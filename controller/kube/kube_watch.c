@@ -441,6 +441,14 @@ struct fl_kube_watch *fl_kube_watch_free(struct fl_kube_watch *w)
     return NULL;
 }
 
+void fl_kube_watch_hurry(struct fl_kube_watch *w)
+{
+    if (w->plan.step == FL_WATCH_DO_WAIT) {
+        fl_watch_plan_hurry(&w->plan, now_of(w));
+        fl_timer_set(w->conf.reactor, &w->timer, w->plan.until_ms);
+    }
+}
+
 void fl_kube_watch_view(const struct fl_kube_watch *w, struct fl_kube_watch_view *ret)
 {
     *ret = (struct fl_kube_watch_view){.resource = w->conf.resource,

@@ -53,6 +53,8 @@ struct fl_kube_watch_conf { /* texts are copied */
 FL_MUST_USE int fl_kube_watch_new(const struct fl_kube_watch_conf *conf,
                                   struct fl_kube_watch **ret);
 struct fl_kube_watch *fl_kube_watch_free(struct fl_kube_watch *w); /* not from a callback */
+/* What it waits for may have come (a right was granted): tries again at the end of this turn. */
+void fl_kube_watch_hurry(struct fl_kube_watch *w);
 
 struct fl_kube_watch_view {
     const char *resource;

@@ -13,13 +13,10 @@
  * Lease; LEASE: that Lease alone. The last two only with an election. */
 // clang-format off
 #define FL_ROLE_ROWS(X)                                                            \
-    X("get",    "",                    "pods",           CLUSTER,   "pushes")      \
     X("list",   "",                    "pods",           CLUSTER,   "pushes")      \
     X("watch",  "",                    "pods",           CLUSTER,   "pushes")      \
-    X("get",    "",                    "services",       CLUSTER,   "membership")  \
     X("list",   "",                    "services",       CLUSTER,   "membership")  \
     X("watch",  "",                    "services",       CLUSTER,   "membership")  \
-    X("get",    "discovery.k8s.io",    "endpointslices", CLUSTER,   "membership")  \
     X("list",   "discovery.k8s.io",    "endpointslices", CLUSTER,   "membership")  \
     X("watch",  "discovery.k8s.io",    "endpointslices", CLUSTER,   "membership")  \
     X("create", "events.k8s.io",       "events",         CLUSTER,   "reports")     \
@@ -28,7 +25,7 @@
     X("get",    "coordination.k8s.io", "leases",         LEASE,     "election")    \
     X("update", "coordination.k8s.io", "leases",         LEASE,     "election")
 // clang-format on
-#define FL_ROLE_ROWS_MAX 14
+#define FL_ROLE_ROWS_MAX 11
 
 struct fl_role {
     bool election;

@@ -154,7 +154,7 @@ static void an_expired_watch_after_a_steady_one_lists_at_once_whatever_the_back_
     ended(FL_WATCH_CUT, 0, FL_WATCH_STEADY_MS);
     assert_step(WATCH, "200");
     for (int i = 0; i < 5; i++) {
-        ended(FL_WATCH_UNREACHABLE, 0, 1);
+        ended(FL_WATCH_THROTTLED, 0, 1);
         waits(800 << i, WATCH, "200");
     }
     ended(FL_WATCH_EXPIRED, 0, 20);
@@ -216,8 +216,8 @@ static void a_watch_with_too_large_a_version_lists_without_after_a_pause(void **
 static void trouble_of_the_way_keeps_version_and_step(void **state)
 {
     (void)state;
-    static const enum fl_watch_end ends[] = {FL_WATCH_THROTTLED, FL_WATCH_UNREACHABLE,
-                                             FL_WATCH_UNAUTHORIZED, FL_WATCH_SERVER_ERROR};
+    static const enum fl_watch_end ends[] = {FL_WATCH_THROTTLED, FL_WATCH_UNAUTHORIZED,
+                                             FL_WATCH_FORBIDDEN, FL_WATCH_SERVER_ERROR};
     for (size_t i = 0; i < FL_COUNTOF(ends); i++) {
         set_up(NULL);
         ended(ends[i], 0, 10); /* a first list */
@@ -244,16 +244,39 @@ static void the_first_plain_list_comes_from_the_cache_and_stays_so(void **state)
     waits(3200, LIST, "0");
 }
 
-static void a_missing_permission_is_asked_for_at_the_slowest_pace(void **state)
+static void a_server_that_was_away_is_listed_anew(void **state)
 {
     (void)state;
-    ended(FL_WATCH_FORBIDDEN, 0, 10);
-    waits(30000, STREAM, "");
+    watching("100");
+    ended(FL_WATCH_CUT, 1, LONG); /* as its process ends; another may take over at once */
+    assert_step(WATCH, "100");
+    ended(FL_WATCH_UNREACHABLE, 0, 1);
+    waits(800, STREAM, "100");
+    ended(FL_WATCH_FORBIDDEN, 0, 1); /* it does not know the roles yet */
+    waits(1600, STREAM, "100");
+    ended(FL_WATCH_TOO_LARGE, 0, 3000); /* and has the data of a backup */
+    assert_step(STREAM, "");
+    watching("60");
+    ended(FL_WATCH_CLOSED, 0, LONG);
+    assert_step(WATCH, "60");
+}
+
+static void a_wait_ends_when_there_is_reason_to_hope(void **state)
+{
+    (void)state;
     watching("8");
+    fl_watch_plan_hurry(&plan, now_ms); /* it does not wait */
+    assert_step(STREAM, "");
+    for (int i = 0; i < 6; i++) {
+        ended(FL_WATCH_FORBIDDEN, 0, 10);
+        waits(800 << i, WATCH, "8");
+    }
     ended(FL_WATCH_FORBIDDEN, 0, 10);
-    waits(30000, WATCH, "8");
-    ended(FL_WATCH_UNREACHABLE, 0, 10); /* and it has not stretched the back-off */
-    waits(800, WATCH, "8");
+    fl_watch_plan_hurry(&plan, now_ms + 1);
+    fl_watch_plan_run(&plan, now_ms);
+    assert_int_equal(plan.step, WAIT);
+    fl_watch_plan_run(&plan, now_ms + 1);
+    assert_step(WATCH, "8");
 }
 
 static void errors_of_the_server_make_a_list_due_at_last(void **state)
@@ -441,7 +464,7 @@ static void the_back_off_doubles_to_its_cap_with_jitter(void **state)
     static const int64_t least[] = {800, 1600, 3200, 6400, 12800, 25600, 30000, 30000, 30000};
     watching("100");
     for (size_t i = 0; i < FL_COUNTOF(least); i++) {
-        ended(FL_WATCH_UNREACHABLE, 0, 1);
+        ended(FL_WATCH_FORBIDDEN, 0, 1);
         waits(least[i], WATCH, "100");
     }
 }
@@ -450,11 +473,11 @@ static void two_minutes_without_a_pause_begin_it_anew(void **state)
 {
     (void)state;
     watching("100");
-    ended(FL_WATCH_UNREACHABLE, 0, 1);
+    ended(FL_WATCH_THROTTLED, 0, 1);
     waits(800, WATCH, "100");
-    ended(FL_WATCH_UNREACHABLE, 0, FL_WATCH_BACKOFF_RESET_MS - 1);
+    ended(FL_WATCH_THROTTLED, 0, FL_WATCH_BACKOFF_RESET_MS - 1);
     waits(1600, WATCH, "100");
-    ended(FL_WATCH_UNREACHABLE, 0, FL_WATCH_BACKOFF_RESET_MS);
+    ended(FL_WATCH_THROTTLED, 0, FL_WATCH_BACKOFF_RESET_MS);
     waits(800, WATCH, "100");
 }
 
@@ -548,16 +571,16 @@ static void check_end(const struct history *h, enum fl_watch_end how, bool watch
     int64_t waits_ms = plan.step == WAIT ? plan.until_ms - now_ms : 0;
     bool well = how == FL_WATCH_CLOSED && (events > 0 || lasted_ms >= FL_WATCH_SHORT_MS);
     enum fl_watch_step next = plan.step == WAIT ? plan.after_wait : plan.step;
-    if (watched &&
-        (well || how == FL_WATCH_UNREACHABLE || how == FL_WATCH_THROTTLED ||
-         how == FL_WATCH_UNAUTHORIZED || how == FL_WATCH_FORBIDDEN || how == FL_WATCH_CUT)) {
+    if (watched && (well || how == FL_WATCH_THROTTLED || how == FL_WATCH_UNAUTHORIZED ||
+                    how == FL_WATCH_FORBIDDEN || how == FL_WATCH_CUT)) {
         assert_int_equal(next, WATCH); /* never a list because of those */
     }
-    if (how == FL_WATCH_THROTTLED || how == FL_WATCH_UNREACHABLE || how == FL_WATCH_UNAUTHORIZED) {
+    if (how == FL_WATCH_THROTTLED || how == FL_WATCH_UNREACHABLE || how == FL_WATCH_UNAUTHORIZED ||
+        how == FL_WATCH_FORBIDDEN) {
         assert_true(waits_ms >= 800);
     }
-    if (how == FL_WATCH_FORBIDDEN) {
-        assert_true(waits_ms >= 30000);
+    if (how == FL_WATCH_UNREACHABLE) {
+        assert_int_not_equal(next, WATCH);
     }
     if (waits_ms > 0) {
         assert_true(waits_ms >= retry_ms);
@@ -658,7 +681,8 @@ int main(void)
         TEST(a_watch_with_too_large_a_version_lists_without_after_a_pause),
         TEST(trouble_of_the_way_keeps_version_and_step),
         TEST(the_first_plain_list_comes_from_the_cache_and_stays_so),
-        TEST(a_missing_permission_is_asked_for_at_the_slowest_pace),
+        TEST(a_server_that_was_away_is_listed_anew),
+        TEST(a_wait_ends_when_there_is_reason_to_hope),
         TEST(errors_of_the_server_make_a_list_due_at_last),
         TEST(an_event_in_between_begins_that_count_anew),
         TEST(a_clean_end_is_watched_on_at_once),

@@ -1,6 +1,7 @@
 #include "common/io/sock.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -259,6 +260,27 @@ ssize_t fl_sock_sendv(int fd, const struct iovec *iov, int count)
         sent = sendmsg(fd, &msg, MSG_NOSIGNAL);
     } while (sent < 0 && errno == EINTR);
     return sent < 0 ? -errno : sent;
+}
+
+int fl_sock_pipe(size_t bytes, int *ret_from, int *ret_into)
+{
+    int fd[2];
+    if (pipe2(fd, O_NONBLOCK | O_CLOEXEC) < 0) {
+        return -errno;
+    }
+    (void)fcntl(fd[1], F_SETPIPE_SZ, (int)bytes); /* over the user's limit: it stays smaller */
+    *ret_from = fd[0];
+    *ret_into = fd[1];
+    return 0;
+}
+
+ssize_t fl_sock_splice(int from, int into, size_t n)
+{
+    ssize_t moved;
+    do {
+        moved = splice(from, NULL, into, NULL, n, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+    } while (moved < 0 && errno == EINTR);
+    return moved < 0 ? -errno : moved;
 }
 
 void fl_sock_close(int fd)

@@ -27,6 +27,13 @@ int fl_sock_error(int fd); /* SO_ERROR as -errno, 0 when none; clears it */
 ssize_t fl_sock_recv(int fd, void *into, size_t n); /* > 0, 0 = EOF, -EAGAIN, -errno */
 /* Bytes taken by the kernel, or -errno. */
 ssize_t fl_sock_sendv(int fd, const struct iovec *iov, int count);
+/* A pipe that holds about `bytes`, for fl_sock_splice. 0, or -errno (-ENOSYS: this world has none).
+ */
+FL_MUST_USE int fl_sock_pipe(size_t bytes, int *ret_from, int *ret_into);
+/* Moves up to n bytes from a socket into a pipe or from a pipe into a socket without their passing
+ * through here (splice(2); SIGPIPE is to be ignored). > 0, 0 = EOF, -EAGAIN, -errno. A short count
+ * from a socket does not say that it is empty, one from a pipe says that the socket is full. */
+ssize_t fl_sock_splice(int from, int into, size_t n);
 /* The receive buffer stays at `bytes` (the kernel doubles it for its own overhead). False: this
  * kernel (before 5.15) could not let it grow again, and nothing was changed. */
 bool fl_sock_hold_window(int fd, int bytes);

@@ -50,6 +50,8 @@ void fl_engine_bound(struct fl_engine *e, uint64_t memory_bytes, uint64_t descri
         uint64_t wide = memory_bytes / BYTES_PER_WIDE / e->threads;
         e->workers[i].narrow_bytes = FL_NARROW_SMALL_BYTES;
         e->workers[i].wide_grows = false;
+        e->workers[i].pipes.most = FL_PIPES_FEW;
+        e->workers[i].pipes.bytes = FL_PIPE_SMALL_BYTES;
         e->workers[i].wide_limit = wide > 1 ? (uint32_t)wide : 1;
     }
     if (descriptors == 0) {

@@ -259,6 +259,7 @@ static enum fl_x_state finish(struct fl_exchange *x)
     fl_access_log_write(x);
     fl_attempt_end(x, false);
     fl_replay_done(x);
+    fl_splice_done(x);
     fl_buffer_give(pool, &x->relay.extra);
     fl_buffer_give(pool, &x->relay.trailers);
     fl_buffer_give(pool, &x->reply);

@@ -20,6 +20,7 @@
 #include "sidecar/proxy/client.h"
 #include "sidecar/proxy/gather.h"
 #include "sidecar/proxy/replay.h"
+#include "sidecar/proxy/splice.h"
 
 enum fl_x_state {
     FL_X_BEGIN,  /* route, classify, gate */
@@ -51,6 +52,7 @@ struct fl_relay {
     bool close_delimited; /* the end of the connection ends the body (HTTP/1.0 client) */
     bool complete;        /* whole body read from the upstream */
     bool eof;             /* upstream finished sending */
+    bool large;           /* of known length, and enough for fl_splice */
     /* Bytes in attempt.in behind what is being sent, to be looked at again. */
     uint32_t tail_off, tail_len;
     uint64_t sent_bytes;        /* to the client, heads included (bytes_out) */
@@ -136,6 +138,7 @@ struct fl_exchange {
 
     struct fl_attempt attempt;
     struct fl_relay relay;
+    struct fl_spliced spliced;
     uint64_t tried[FL_TRIED_WORDS];
 
     /* Not cleared when an exchange is taken, but for what says that they are empty: with hundreds
@@ -165,6 +168,11 @@ _Static_assert(FL_HTTP_ID_COUNT <= 64, "a bit for each");
 static inline bool fl_exchange_has(const struct fl_exchange *x, enum fl_http_id id)
 {
     return (x->ids >> id & 1) != 0;
+}
+/* Bytes of the answer that the client has not taken yet. */
+static inline size_t fl_exchange_unsent(const struct fl_exchange *x)
+{
+    return x->to_client.left + x->spliced.bytes;
 }
 static inline void fl_exchange_no_cause(struct fl_exchange *x)
 {

@@ -114,7 +114,7 @@ static int64_t later(int64_t a, int64_t b)
 static void due_in_relay(const struct fl_exchange *x, struct fl_due *d)
 {
     const struct fl_relay *r = &x->relay;
-    if (x->to_client.left > 0) {
+    if (fl_exchange_unsent(x) > 0) {
         earlier(d, r->client_progress_ms + x->snapshot->config->client.write_timeout_ms,
                 FL_DUE_CLIENT_WRITE);
         return;

@@ -12,6 +12,7 @@
 
 enum {
     ROUNDS = 4,            /* reads of one run, then other connections have their turn */
+    SPLICE_ROUNDS = 1,     /* the less often, the more is there at once */
     BODY_SLICES = 6,       /* chunk head, data, CRLF; last chunk, trailers, empty line */
     STATUS_LINE_MAX = 120, /* rewritten, reason included */
 };
@@ -241,6 +242,7 @@ enum fl_relay_step fl_relay_begin(struct fl_exchange *x)
     r->upstream_reusable = p->keep_alive;
     fl_body_frame_init(&r->frame, p->framing, p->content_length,
                        (uint32_t)x->snapshot->config->header_limit_bytes);
+    r->large = p->framing == FL_FRAMING_LENGTH && p->content_length >= FL_SPLICE_BODY_BYTES;
     choose_framing(x);
     struct fl_fmt own = fl_fmt_of(x->answer_lines, sizeof x->answer_lines);
     print_own_lines(x, p, &own);
@@ -302,6 +304,29 @@ static bool flush_response(struct fl_exchange *x)
     return all;
 }
 
+/* What is in the pipe. True: all has left. */
+static bool flush_pipe(struct fl_exchange *x)
+{
+    struct fl_client *c = x->client;
+    if (x->spliced.bytes == 0) {
+        return true;
+    }
+    if (!c->writable) {
+        return false;
+    }
+    ssize_t n = fl_splice_out(x);
+    if (n < 0 && n != -EAGAIN) {
+        client_ended(x);
+        return false;
+    }
+    c->writable = x->spliced.bytes == 0;
+    if (n > 0) {
+        x->relay.sent_bytes += (uint64_t)n;
+        x->relay.client_progress_ms = fl_worker_now_ms(x->worker);
+    }
+    return x->spliced.bytes == 0;
+}
+
 /* Large for a large rest, unless its reader is slow: what it does not take stays here. */
 static struct fl_buffer *take_buffer(struct fl_exchange *x, bool large)
 {
@@ -342,6 +367,7 @@ static bool ready_buffer(struct fl_exchange *x)
  * memory. */
 static void rest(struct fl_exchange *x)
 {
+    fl_splice_rest(x);
     fl_buffer_give(&x->worker->buffers, &x->relay.extra);
     if (x->relay.tail_len == 0) {
         fl_buffer_give(&x->worker->buffers, &x->attempt.in);
@@ -361,10 +387,28 @@ static enum fl_relay_step upstream_ended(struct fl_exchange *x, ssize_t n)
     return FL_RELAY_WAIT;
 }
 
+static enum fl_relay_step splice_more(struct fl_exchange *x)
+{
+    struct fl_relay *r = &x->relay;
+    ssize_t n = fl_splice_in(x);
+    if (n == -EAGAIN) {
+        return FL_RELAY_WAIT;
+    }
+    if (n <= 0) {
+        return upstream_ended(x, n);
+    }
+    r->upstream_progress_ms = fl_worker_now_ms(x->worker);
+    r->complete = fl_body_frame_remaining(&r->frame) == 0;
+    return FL_RELAY_WAIT;
+}
+
 static enum fl_relay_step read_more(struct fl_exchange *x)
 {
     struct fl_relay *r = &x->relay;
     struct fl_attempt *a = &x->attempt;
+    if (fl_splice_ready(x)) {
+        return splice_more(x);
+    }
     if (!ready_buffer(x)) {
         fl_exchange_starve(x);
         return FL_RELAY_NO_MEMORY;
@@ -393,10 +437,10 @@ enum fl_relay_step fl_relay_run(struct fl_exchange *x)
         return FL_RELAY_CLIENT_GONE; /* or it broke its framing: nothing more to do for it */
     }
     for (unsigned i = 0;; i++) {
-        size_t asked = x->to_client.left;
-        bool all = flush_response(x);
+        size_t asked = fl_exchange_unsent(x);
+        bool all = flush_response(x) && flush_pipe(x);
         fl_window_moved(x->worker, &x->attempt.up->window, x->attempt.up->io.fd, asked,
-                        x->to_client.left);
+                        fl_exchange_unsent(x));
         if (!all) {
             return x->client_gone ? FL_RELAY_CLIENT_GONE : FL_RELAY_WAIT;
         }
@@ -406,7 +450,7 @@ enum fl_relay_step fl_relay_run(struct fl_exchange *x)
         if (r->broken) {
             return FL_RELAY_TRUNCATED;
         }
-        if (!x->attempt.up->readable || i == ROUNDS) {
+        if (!x->attempt.up->readable || i == (x->spliced.held ? SPLICE_ROUNDS : ROUNDS)) {
             rest(x);
             if (x->attempt.up->readable) {
                 fl_exchange_again(x);

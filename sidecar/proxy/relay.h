@@ -1,6 +1,7 @@
-/* relay - the response on its way to the client: head as slices of the original bytes, body by copy
- * with back-pressure (the upstream is read only when everything before has left), framing from the
- * parsed model. Own data thread only. */
+/* relay - the response on its way to the client: head as slices of the original bytes, body by
+ * copy, or by splice where it is large and its reader fast, with back-pressure (the upstream is
+ * read only when everything before has left), framing from the parsed model. Own data thread only.
+ */
 #ifndef FL_SIDECAR_PROXY_RELAY_H
 #define FL_SIDECAR_PROXY_RELAY_H
 

@@ -165,6 +165,7 @@ static void on_house(struct fl_timer *t)
 {
     struct fl_worker *w = fl_container_of(t, struct fl_worker, house_timer);
     size_t freed = fl_buffers_trim(&w->buffers);
+    fl_pipes_trim(&w->pipes, false);
     TRIM(fl_exchange, w->free_exchanges, freed)
     TRIM(fl_client, w->free_clients, freed)
     TRIM(fl_upstream, w->free_upstreams, freed)
@@ -183,6 +184,7 @@ int fl_worker_init(struct fl_worker *w, unsigned index, struct fl_engine *e,
                             .replay_limit_bytes = c->replay_memory_bytes / threads,
                             .narrow_bytes = FL_NARROW_BYTES,
                             .wide_limit = UINT32_MAX,
+                            .pipes = {.most = FL_PIPES_MAX, .bytes = FL_PIPE_BYTES},
                             .wide_grows = true};
     int rc = fl_reactor_new(&w->reactor);
     if (rc != 0) {
@@ -263,6 +265,7 @@ void fl_worker_done(struct fl_worker *w)
     w->reactor = fl_reactor_free(w->reactor);
     free_list_clients(w);
     fl_buffers_done(&w->buffers);
+    fl_pipes_trim(&w->pipes, true);
     free(w->response);
     free(w->handoff_from);
 }

@@ -15,6 +15,7 @@
 #include "sidecar/policy/snapshot.h"
 #include "sidecar/proxy/buffer.h"
 #include "sidecar/proxy/handshake.h"
+#include "sidecar/proxy/splice.h"
 
 struct fl_engine;
 struct fl_client;
@@ -32,6 +33,7 @@ struct fl_worker {
     const struct fl_snapshot *snapshot; /* adopted at the top of a turn */
     struct fl_rng rng;
     struct fl_buffers buffers;
+    struct fl_pipes pipes;
     uint64_t replay_limit_bytes;
     int narrow_bytes;                /* receive buffer of a source not yet proved (window.h) */
     uint32_t wide_limit, wide_count; /* sources whose receive buffer may be large */

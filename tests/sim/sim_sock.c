@@ -359,6 +359,22 @@ void fl_sock_widen_window(int fd, int bytes, bool grows)
     (void)grows;
 }
 
+int fl_sock_pipe(size_t bytes, int *ret_from, int *ret_into)
+{
+    (void)bytes;
+    (void)ret_from;
+    (void)ret_into;
+    return -ENOSYS; /* bodies are copied */
+}
+
+ssize_t fl_sock_splice(int from, int into, size_t n)
+{
+    (void)from;
+    (void)into;
+    (void)n;
+    return -ENOSYS;
+}
+
 void fl_sock_finish(int fd)
 {
     struct sim_file *f = sim_file_of(sim_current, fd);

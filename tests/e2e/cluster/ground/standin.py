@@ -63,9 +63,13 @@ class Api:
     def events(self):
         connection = self.connect(60)
         try:
-            connection.request("GET", "/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
-                                      "&allowWatchBookmarks=true&timeoutSeconds=600")
+            watch = "/api/v1/pods?watch=1&allowWatchBookmarks=true&timeoutSeconds=600"
+            connection.request("GET", watch + "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan")
             response = connection.getresponse()
+            if response.status == 422:  # no streamed lists here: then all that there is comes without a mark at its end
+                response.read()
+                connection.request("GET", watch)
+                response = connection.getresponse()
             while line := response.readline():
                 yield json.loads(line)
         finally:

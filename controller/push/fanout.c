@@ -12,7 +12,6 @@
 #define FIELD_MAX        256
 #define DAY_S            86400
 #define TEACH_LOOK_MS    250
-#define KEPT_CONNECTIONS 2048 /* sidecars close theirs after 5 s: it serves bursts of changes */
 
 /* ---- one push ---- */
 
@@ -371,7 +370,6 @@ int fl_fanout_new(const struct fl_fanout_conf *conf, struct fl_fanout **ret)
         free(f);
         return rc;
     }
-    fl_curl_keep_most(f->curl, KEPT_CONNECTIONS);
     *ret = f;
     return 0;
 }

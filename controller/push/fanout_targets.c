@@ -2,10 +2,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "controller/push/fanout_inner.h"
 
-#define KEY_MAX 512 /* an address has at most 260 bytes, an id 128 */
+#define KEY_MAX           512 /* an address has at most 260 bytes, an id 128 */
+#define SPARE_CONNECTIONS 64
 
 static void forget(struct fl_sidecar *s)
 {
@@ -62,6 +64,19 @@ static const char *put(struct fl_fmt *f, const char *prefix, const char *text, c
     return at;
 }
 
+/* A kept connection for each, or in a burst of changes libcurl would look through all for one to
+ * close at every push; but not more than a part of our descriptors. Sidecars close theirs after 5 s
+ * of rest. */
+static void keep_connections(struct fl_fanout *f)
+{
+    struct rlimit files;
+    unsigned most = f->cap + SPARE_CONNECTIONS;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && most > files.rlim_cur / 4) {
+        most = (unsigned)(files.rlim_cur / 4);
+    }
+    fl_curl_keep_most(f->curl, most);
+}
+
 static bool reserve(struct fl_fanout *f)
 {
     if (f->count < f->cap) {
@@ -74,6 +89,7 @@ static bool reserve(struct fl_fanout *f)
     }
     f->sidecars = grown;
     f->cap = cap;
+    keep_connections(f);
     return true;
 }
 

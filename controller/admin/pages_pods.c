@@ -87,9 +87,9 @@ void fl_pages_pods(struct fl_mhd_call *call, void *arg)
 static const char *use_of(const struct fl_service_endpoint *e)
 {
     enum fl_tier tier;
-    enum fl_condition ready = e->ready ? FL_CONDITION_TRUE : FL_CONDITION_FALSE;
-    enum fl_condition serving = e->serving ? FL_CONDITION_TRUE : FL_CONDITION_FALSE;
-    enum fl_condition ends = e->terminating ? FL_CONDITION_TRUE : FL_CONDITION_FALSE;
+    enum fl_maybe ready = e->ready ? FL_MAYBE_TRUE : FL_MAYBE_FALSE;
+    enum fl_maybe serving = e->serving ? FL_MAYBE_TRUE : FL_MAYBE_FALSE;
+    enum fl_maybe ends = e->terminating ? FL_MAYBE_TRUE : FL_MAYBE_FALSE;
     if (!fl_members_tier(ready, serving, ends, &tier)) {
         return "out";
     }

@@ -44,13 +44,13 @@ static void ports(struct fl_json_walk *w, struct fl_kube_slice_port **ret, uint3
     }
 }
 
-static enum fl_condition condition(struct fl_json_walk *w)
+static enum fl_maybe condition(struct fl_json_walk *w)
 {
     bool value;
     if (!fl_json_walk_bool(w, &value)) {
-        return FL_CONDITION_NIL;
+        return FL_MAYBE_NIL;
     }
-    return value ? FL_CONDITION_TRUE : FL_CONDITION_FALSE;
+    return value ? FL_MAYBE_TRUE : FL_MAYBE_FALSE;
 }
 
 static void conditions(struct fl_json_walk *w, struct fl_kube_endpoint *ret)

@@ -11,10 +11,9 @@
 #include "common/model/controller_config.h"
 #include "common/model/findings.h"
 #include "common/model/state.h"
+#include "controller/decide/membership.h"
 #include "controller/decide/pod_overlay.h"
 #include "controller/decide/verdict_table.h"
-
-struct fl_membership;
 
 /* Does the push define this backend, or only fill one that the sidecar's own file defines? The
  * latter when nothing but its service (and how the controller probes it, which is its own business)

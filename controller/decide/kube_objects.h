@@ -25,7 +25,7 @@ struct fl_kube_endpoint {
     const char *address;    /* addresses[0]; the others have no meaning */
     const char *target_uid; /* targetRef.uid: the pod */
     const char *zone;
-    enum fl_condition ready, serving, terminating;
+    enum fl_maybe ready, serving, terminating;
 };
 
 struct fl_kube_slice {

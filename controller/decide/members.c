@@ -7,11 +7,11 @@
 #include "common/base/units.h"
 #include "common/model/directives_table.h"
 
-bool fl_members_tier(enum fl_condition ready, enum fl_condition serving,
-                     enum fl_condition terminating, enum fl_tier *ret)
+bool fl_members_tier(enum fl_maybe ready, enum fl_maybe serving, enum fl_maybe terminating,
+                     enum fl_tier *ret)
 {
-    bool is_ready = ready != FL_CONDITION_FALSE, serves = serving != FL_CONDITION_FALSE;
-    bool ends = terminating == FL_CONDITION_TRUE;
+    bool is_ready = ready != FL_MAYBE_FALSE, serves = serving != FL_MAYBE_FALSE;
+    bool ends = terminating == FL_MAYBE_TRUE;
     if (is_ready && serves && !ends) {
         *ret = FL_TIER_PRIMARY;
     } else if ((is_ready && !serves) || (ends && serves)) {
@@ -22,9 +22,9 @@ bool fl_members_tier(enum fl_condition ready, enum fl_condition serving,
     return true;
 }
 
-static enum fl_condition condition_of(bool value)
+static enum fl_maybe condition_of(bool value)
 {
-    return value ? FL_CONDITION_TRUE : FL_CONDITION_FALSE;
+    return value ? FL_MAYBE_TRUE : FL_MAYBE_FALSE;
 }
 
 static const struct fl_service *find_service(const struct fl_services *s,

@@ -13,11 +13,11 @@
 #include "common/model/services.h"
 
 /* A condition of an EndpointSlice, where it may be absent. */
-enum fl_condition { FL_CONDITION_NIL, FL_CONDITION_FALSE, FL_CONDITION_TRUE };
+enum fl_maybe { FL_MAYBE_NIL, FL_MAYBE_FALSE, FL_MAYBE_TRUE };
 
 /* False: not a member. nil means ready, serving, not terminating. */
-bool fl_members_tier(enum fl_condition ready, enum fl_condition serving,
-                     enum fl_condition terminating, enum fl_tier *ret);
+bool fl_members_tier(enum fl_maybe ready, enum fl_maybe serving, enum fl_maybe terminating,
+                     enum fl_tier *ret);
 
 enum fl_members_found {
     FL_MEMBERS_FOUND,

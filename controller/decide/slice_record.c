@@ -97,10 +97,10 @@ static uint8_t rank_of(const struct fl_kube_endpoint *e, bool usable, enum fl_ti
     if (usable && tier == FL_TIER_PRIMARY) {
         return 3;
     }
-    if (e->ready != FL_CONDITION_FALSE) {
+    if (e->ready != FL_MAYBE_FALSE) {
         return 2;
     }
-    return e->serving != FL_CONDITION_FALSE && e->terminating == FL_CONDITION_TRUE;
+    return e->serving != FL_MAYBE_FALSE && e->terminating == FL_MAYBE_TRUE;
 }
 
 static void add_endpoint(struct writing *w, const struct fl_kube_endpoint *from,
@@ -108,7 +108,7 @@ static void add_endpoint(struct writing *w, const struct fl_kube_endpoint *from,
 {
     enum fl_tier tier = FL_TIER_LAST_RESORT;
     to->usable = fl_members_tier(from->ready, from->serving, from->terminating, &tier);
-    to->ready = from->ready != FL_CONDITION_FALSE;
+    to->ready = from->ready != FL_MAYBE_FALSE;
     to->tier = (uint8_t)tier;
     to->rank = rank_of(from, to->usable, tier);
     to->target = from->target_uid[0] ? hash_of(from->target_uid) : 0;

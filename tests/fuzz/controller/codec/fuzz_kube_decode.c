@@ -95,12 +95,10 @@ static void expect_meta(struct json_object *o, const struct fl_kube_meta *m)
     expect(meta, "resourceVersion", m->resource_version);
 }
 
-static enum fl_condition condition(struct json_object *o, const char *key)
+static enum fl_maybe condition(struct json_object *o, const char *key)
 {
     struct json_object *v = get(o, key);
-    return !v                           ? FL_CONDITION_NIL
-           : json_object_get_boolean(v) ? FL_CONDITION_TRUE
-                                        : FL_CONDITION_FALSE;
+    return !v ? FL_MAYBE_NIL : json_object_get_boolean(v) ? FL_MAYBE_TRUE : FL_MAYBE_FALSE;
 }
 
 static void expect_slice(struct json_object *o, const struct fl_kube_slice *s)

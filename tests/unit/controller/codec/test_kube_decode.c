@@ -92,16 +92,16 @@ static void a_slice_as_the_controller_writes_it(void **state)
     assert_string_equal(s.endpoints[0].address, "10.0.0.1");
     assert_string_equal(s.endpoints[0].target_uid, "p-1");
     assert_string_equal(s.endpoints[0].zone, "z1");
-    assert_int_equal(s.endpoints[0].ready, FL_CONDITION_TRUE);
-    assert_int_equal(s.endpoints[0].serving, FL_CONDITION_TRUE);
-    assert_int_equal(s.endpoints[0].terminating, FL_CONDITION_FALSE);
-    assert_int_equal(s.endpoints[1].ready, FL_CONDITION_FALSE);
-    assert_int_equal(s.endpoints[1].serving, FL_CONDITION_NIL);
-    assert_int_equal(s.endpoints[1].terminating, FL_CONDITION_NIL);
+    assert_int_equal(s.endpoints[0].ready, FL_MAYBE_TRUE);
+    assert_int_equal(s.endpoints[0].serving, FL_MAYBE_TRUE);
+    assert_int_equal(s.endpoints[0].terminating, FL_MAYBE_FALSE);
+    assert_int_equal(s.endpoints[1].ready, FL_MAYBE_FALSE);
+    assert_int_equal(s.endpoints[1].serving, FL_MAYBE_NIL);
+    assert_int_equal(s.endpoints[1].terminating, FL_MAYBE_NIL);
     assert_string_equal(s.endpoints[1].target_uid, "");
     assert_string_equal(s.endpoints[1].zone, "");
     assert_string_equal(s.endpoints[2].address, "10.0.0.3");
-    assert_int_equal(s.endpoints[2].ready, FL_CONDITION_NIL);
+    assert_int_equal(s.endpoints[2].ready, FL_MAYBE_NIL);
 }
 
 static void only_ports_of_tcp_with_a_number_count(void **state)

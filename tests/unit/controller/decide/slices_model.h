@@ -141,10 +141,10 @@ static inline int m_rank(const struct m_one *o)
     if (o->usable && o->tier == FL_TIER_PRIMARY) {
         return 3;
     }
-    if (o->e->ready != FL_CONDITION_FALSE) {
+    if (o->e->ready != FL_MAYBE_FALSE) {
         return 2;
     }
-    return o->e->terminating == FL_CONDITION_TRUE && o->e->serving != FL_CONDITION_FALSE ? 1 : 0;
+    return o->e->terminating == FL_MAYBE_TRUE && o->e->serving != FL_MAYBE_FALSE ? 1 : 0;
 }
 
 /* Of one target: is a to be believed rather than b? */
@@ -305,8 +305,8 @@ static inline bool m_members(const struct m_state *st, const struct m_service *v
     for (unsigned i = 0; i < n; i++) {
         if (m_has_address(all, n, i) && all[i].usable) {
             left[count++] = all[i];
-            v4 += all[i].e->ready != FL_CONDITION_FALSE && all[i].s->family == FL_ADDR_V4;
-            v6 += all[i].e->ready != FL_CONDITION_FALSE && all[i].s->family == FL_ADDR_V6;
+            v4 += all[i].e->ready != FL_MAYBE_FALSE && all[i].s->family == FL_ADDR_V4;
+            v6 += all[i].e->ready != FL_MAYBE_FALSE && all[i].s->family == FL_ADDR_V6;
         }
     }
     for (unsigned i = 0; i < count; i++) {

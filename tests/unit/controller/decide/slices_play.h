@@ -72,13 +72,13 @@ static inline void play_endpoint(struct play *p, enum fl_addr_family family,
         .zone = zones[a >> 4 & 3],
     };
     if (c & 0x80) { /* a live one; the others are of any of the 27 kinds */
-        e->ready = e->serving = FL_CONDITION_TRUE;
-        e->terminating = FL_CONDITION_FALSE;
+        e->ready = e->serving = FL_MAYBE_TRUE;
+        e->terminating = FL_MAYBE_FALSE;
         return;
     }
-    e->ready = (enum fl_condition)(c % 3);
-    e->serving = (enum fl_condition)(c / 3 % 3);
-    e->terminating = (enum fl_condition)(c / 9 % 3);
+    e->ready = (enum fl_maybe)(c % 3);
+    e->serving = (enum fl_maybe)(c / 3 % 3);
+    e->terminating = (enum fl_maybe)(c / 9 % 3);
 }
 
 static inline void play_put(struct play *p)
@@ -177,7 +177,7 @@ static inline bool play_check_page(struct play *p, const struct m_service *v)
         for (unsigned k = 0; k < s->endpoint_count && m_of(s, v); k++) {
             bool counts = s->ips[k].family != FL_ADDR_NONE;
             endpoints += counts;
-            ready += counts && s->endpoints[k].ready != FL_CONDITION_FALSE;
+            ready += counts && s->endpoints[k].ready != FL_MAYBE_FALSE;
         }
     }
     for (size_t at = 0; fl_slices_next(p->store, &at, &row);) {

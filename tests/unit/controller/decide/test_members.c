@@ -75,8 +75,8 @@ static void the_tier_follows_from_the_three_conditions(void **state)
         for (int s = 0; s < 3; s++) {
             for (int t = 0; t < 3; t++) {
                 enum fl_tier tier = FL_TIER_BACKUP;
-                bool in = fl_members_tier((enum fl_condition)r, (enum fl_condition)s,
-                                          (enum fl_condition)t, &tier);
+                bool in =
+                    fl_members_tier((enum fl_maybe)r, (enum fl_maybe)s, (enum fl_maybe)t, &tier);
                 int got = in ? (int)tier : OUT;
                 if (got != want[r][s][t]) {
                     fail_msg("ready %d serving %d terminating %d: %d", r, s, t, got);

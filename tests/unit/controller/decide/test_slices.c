@@ -12,9 +12,9 @@
 #include "common/model/directives_table.h"
 #include "slices_play.h"
 
-#define T FL_CONDITION_TRUE
-#define F FL_CONDITION_FALSE
-#define N FL_CONDITION_NIL
+#define T FL_MAYBE_TRUE
+#define F FL_MAYBE_FALSE
+#define N FL_MAYBE_NIL
 
 static struct fl_slices *store;
 static struct fl_arena arena;

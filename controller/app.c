@@ -29,8 +29,8 @@
 struct app {
     const struct fl_app_start *with;
     struct fl_controller_config *config;
-    struct fl_sign_key *key; /* until the delivery has it */
-    char *source_path;       /* of the start: a source is not changed while running; "" a cluster */
+    struct fl_controller_config *first; /* of the start: some of it is not changed while running */
+    struct fl_sign_key *key;            /* until the delivery has it */
 
     struct fl_reactor *reactor;
     struct fl_log_writer *writer;
@@ -231,12 +231,17 @@ static void look(void *arg, struct fl_admin_view *ret)
 /* What only a restart changes. */
 static void warn_fixed(const struct app *a, const struct fl_controller_config *fresh)
 {
-    const struct fl_controller_config *now = a->config;
+    const struct fl_controller_config *now = a->first;
     const struct {
         const char *key, *now, *fresh;
-    } fixed[] = {{"source", a->source_path, fresh->source_file},
+    } fixed[] = {{"source", now->source_file, fresh->source_file},
                  {"listen.admin", now->listen.admin, fresh->listen.admin},
-                 {"listen.status", now->listen.status, fresh->listen.status}};
+                 {"listen.status", now->listen.status, fresh->listen.status},
+                 {"leader_election.enabled", now->leader_election.enabled ? "true" : "false",
+                  fresh->leader_election.enabled ? "true" : "false"},
+                 {"leader_election.namespace", now->leader_election.namespace,
+                  fresh->leader_election.namespace},
+                 {"leader_election.name", now->leader_election.name, fresh->leader_election.name}};
     for (size_t i = 0; i < FL_COUNTOF(fixed); i++) {
         if (strcmp(fixed[i].now, fixed[i].fresh) != 0) {
             say(&a->log, FL_LOG_WARN, "taken at the start: restart to change it", "key",
@@ -261,7 +266,9 @@ static void reload(struct app *a)
     a->config = fresh;
     say(&a->log, FL_LOG_INFO, "config applied", "file", a->with->config_path);
     fl_delivery_configure(a->delivery, fresh, &key);
-    fl_controller_config_free(before);
+    if (before != a->first) {
+        fl_controller_config_free(before);
+    }
 }
 
 static void on_released(void *arg)
@@ -359,7 +366,7 @@ static int open_delivery(struct app *a)
     const struct fl_delivery_conf delivery = {
         .reactor = a->reactor,
         .log = &a->log,
-        .elected = a->source_path[0] == '\0',
+        .elected = a->first->source_file[0] == '\0',
         .epoch = fl_reactor_wall_ms(a->reactor) / 1000,
         .seed = seed(),
         .source = source_now,
@@ -404,8 +411,8 @@ static int open_cluster(struct app *a)
 static int open_source(struct app *a)
 {
     const struct fl_source_file_conf file = {
-        a->reactor, &a->log, a->source_path, FL_SOURCE_FILE_LOOK_MS, on_file, a};
-    return a->source_path[0] != '\0' ? fl_source_file_new(&file, &a->file) : open_cluster(a);
+        a->reactor, &a->log, a->first->source_file, FL_SOURCE_FILE_LOOK_MS, on_file, a};
+    return file.path[0] != '\0' ? fl_source_file_new(&file, &a->file) : open_cluster(a);
 }
 
 static int start(struct app *a)
@@ -422,7 +429,7 @@ static void say_started(const struct app *a)
     struct fl_log_line l;
     fl_log_begin(&a->log, &l, FL_LOG_INFO, "controller started");
     fl_log_text(&l, "version", FL_VERSION);
-    fl_log_text(&l, "source", a->file != NULL ? a->source_path : "kubernetes");
+    fl_log_text(&l, "source", a->file != NULL ? a->first->source_file : "kubernetes");
     fl_log_int(&l, "sidecars", a->file != NULL ? a->config->sidecar_count : 0);
     fl_log_text(&l, "keyid", fl_fanout_keyid(fl_delivery_fanout(a->delivery)));
     fl_log_end(&a->log, &l);
@@ -434,8 +441,8 @@ static void stop(struct app *a)
     fl_mhd_free(a->admin_server);
     fl_admin_done(&a->admin);
     fl_source_file_free(a->file);
-    fl_cluster_free(a->cluster);
-    fl_delivery_free(a->delivery);
+    a->cluster = fl_cluster_free(a->cluster); /* what the delivery still tells, nobody hears */
+    a->delivery = fl_delivery_free(a->delivery);
     if (a->reactor != NULL) {
         fl_reactor_close(a->reactor, &a->signals.io);
         fl_reactor_turn(a->reactor, 0); /* what the probes' connections leave for its end */
@@ -444,8 +451,10 @@ static void stop(struct app *a)
     a->log.ring = NULL;
     fl_log_writer_stop(a->writer);
     fl_sign_key_free(a->key);
-    fl_controller_config_free(a->config);
-    free(a->source_path);
+    if (a->config != a->first) {
+        fl_controller_config_free(a->config);
+    }
+    fl_controller_config_free(a->first);
 }
 
 static int run(struct app *a)
@@ -478,8 +487,8 @@ int fl_app_run(const struct fl_app_start *with)
     if (a.config == NULL) {
         return FL_EXIT_USAGE;
     }
-    a.source_path = strdup(a.config->source_file);
-    int code = a.source_path != NULL ? run(&a) : FL_EXIT_REFUSED;
+    a.first = a.config;
+    int code = run(&a);
     stop(&a);
     return code;
 }

@@ -227,8 +227,14 @@ static void on_tls_changed(void *arg)
 
 void fl_delivery_lead(struct fl_delivery *d, int64_t epoch)
 {
+    struct fl_delivery_source s;
+    bool led = fl_fanout_leads(d->fanout);
     fl_fanout_lead(d->fanout, epoch);
     fl_delivery_look(d, FL_DELIVERY_MEMBERS);
+    d->conf.source(d->conf.arg, &s);
+    if (!led && fl_fanout_leads(d->fanout) && s.pods != NULL) {
+        fl_delivery_tell_wrong(d, s.pods);
+    }
 }
 
 void fl_delivery_follow(struct fl_delivery *d)

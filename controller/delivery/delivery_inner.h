@@ -44,6 +44,8 @@ struct fl_delivery {
  * groups and targets follow. */
 void fl_delivery_regroup(struct fl_delivery *d, const struct fl_pods *pods, bool configured);
 void fl_delivery_drop_groups(struct fl_delivery *d);
+/* We lead from now on: nobody may have told of these. */
+void fl_delivery_tell_wrong(const struct fl_delivery *d, const struct fl_pods *pods);
 /* The states are others than before. */
 void fl_delivery_show_anew(struct fl_delivery *d);
 

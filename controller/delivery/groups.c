@@ -102,6 +102,13 @@ static struct fl_group *group_of(struct fl_delivery *d, const struct groups *old
     return own != NULL ? own : g;
 }
 
+static void write_address(const char *ip, char ret[FL_ADDR_TEXT_MAX])
+{
+    struct fl_fmt f = fl_fmt_of(ret, FL_ADDR_TEXT_MAX);
+    fl_fmt_printf(&f, strchr(ip, ':') != NULL ? "[%s]:%d" : "%s:%d", ip, STATUS_PORT);
+}
+
+/* Followers keep it to their own log. */
 static void say_wrong(const struct fl_delivery *d, const struct fl_kube_pod *pod,
                       const struct fl_pod_overlay *o)
 {
@@ -113,15 +120,34 @@ static void say_wrong(const struct fl_delivery *d, const struct fl_kube_pod *pod
     fl_log_text(&l, "pod", pod->meta.name);
     fl_log_text(&l, "cause", said);
     fl_log_end(d->conf.log, &l);
-    if (d->conf.annotation_news != NULL) {
+    if (d->conf.annotation_news != NULL && fl_fanout_leads(d->fanout)) {
         d->conf.annotation_news(d->conf.arg, pod, said);
     }
 }
 
-static void write_address(const char *ip, char ret[FL_ADDR_TEXT_MAX])
+void fl_delivery_tell_wrong(const struct fl_delivery *d, const struct fl_pods *pods)
 {
-    struct fl_fmt f = fl_fmt_of(ret, FL_ADDR_TEXT_MAX);
-    fl_fmt_printf(&f, strchr(ip, ':') != NULL ? "[%s]:%d" : "%s:%d", ip, STATUS_PORT);
+    for (const struct fl_kube_pod *p = fl_pods_next(pods, NULL); p != NULL;
+         p = fl_pods_next(pods, p)) {
+        char address[FL_ADDR_TEXT_MAX], said[FL_POD_OVERLAY_SAID_MAX];
+        struct fl_fanout_view is;
+        write_address(p->ip, address);
+        if (!fl_fanout_find(d->fanout, address, p->meta.uid, &is)) {
+            continue;
+        }
+        const struct fl_group *g = find(&d->by_key, is.configuration);
+        if (g != NULL && g->overlay->errors > 0 && d->conf.annotation_news != NULL) {
+            fl_pod_overlay_say(g->overlay, said);
+            d->conf.annotation_news(d->conf.arg, p, said);
+        }
+    }
+}
+
+/* The same annotations, before the controller's configuration was replaced. */
+static bool was_right(const struct groups *old, const char *key)
+{
+    const struct fl_group *was = find(old->by_key, key);
+    return was != NULL && was->overlay->errors == 0;
 }
 
 struct targets {
@@ -156,7 +182,8 @@ static void add_target(struct fl_delivery *d, const struct groups *old,
         return;
     }
     g->pods++;
-    if (g->overlay->errors > 0 && (!met || strcmp(before.configuration, g->key) != 0)) {
+    if (g->overlay->errors > 0 &&
+        (!met || strcmp(before.configuration, g->key) != 0 || was_right(old, g->key))) {
         say_wrong(d, pod, g->overlay);
     }
 }

@@ -289,7 +289,7 @@ int fl_fanout_configure(struct fl_fanout *f, const struct fl_controller_config *
     f->plan.concurrency = c->push.concurrency;
     f->timeout_ms = c->push.timeout_ms;
     fl_push_plan_set_interval(&f->plan, refresh_ms(c), fl_fanout_now_ms(f));
-    if (c->source_file[0] != '\0') {
+    if (!f->conf.elected && c->source_file[0] != '\0') {
         return take_list(f, c);
     }
     fl_fanout_drive_later(f);

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from proxies import Running, pinned
 
+IDLE_SECONDS = 5.0  # connections are idle then, and whoever gives memory back has done so
 RESULT_SECONDS = 60  # the longest block takes a few
 
 
@@ -59,6 +60,19 @@ def socket_bytes(pids: list[int]) -> int:
         if fields[9] in inodes and fields[3] != "0A":  # 0A: a listener, whose queue counts connections
             total += sum(int(part, 16) for part in fields[4].split(":"))
     return total
+
+
+SLABS = {"TCP", "sock_inode_cache", "filp", "eventpoll_epi", "eventpoll_pwq", "tw_sock_TCP"}
+
+
+def slab_kib() -> int:
+    """Kernel memory of sockets and what hangs on them, of the whole machine; 0 where it may not be read."""
+    try:
+        lines = Path("/proc/slabinfo").read_text().splitlines()[2:]
+    except OSError:
+        return 0
+    rows = [line.split() for line in lines]
+    return sum(int(r[1]) * int(r[3]) for r in rows if r[0] in SLABS) // 1024
 
 
 def thread_count(pids: list[int]) -> int:
@@ -138,11 +152,12 @@ def measure(program: Path, proxy: Running, arguments: list[str], cpu: int | None
 def measure_idle(program: Path, proxy: Running, connections: int, cpu: int | None) -> dict:
     """Memory before any client, with `connections` idle ones that had an answer each, and when they have left."""
     pids = proxy.pids()
-    seen = {"start": memory_kib(pids), "threads": thread_count(pids)}
+    seen = {"start": memory_kib(pids), "threads": thread_count(pids), "slab_start": slab_kib()}
     arguments = ["--connections", str(connections), "--warmup", str(connections), "--spread", "8"]
     with Load(program, proxy.port, arguments, cpu) as load:
-        time.sleep(0.3)
+        time.sleep(IDLE_SECONDS)
         seen["idle"] = memory_kib(pids)
+        seen["slab_idle"] = slab_kib()
         before = cpu_ns(pids)
         time.sleep(1.0)
         seen["idle_cpu_us_per_s"] = (cpu_ns(pids) - before) / 1000

@@ -37,6 +37,13 @@ NGINX_UNBUFFERED = """\
             proxy_busy_buffers_size 96k;
             client_body_buffer_size 48k;"""
 
+TLS_NAME = "origin.bench"  # in the origin's certificate
+NGINX_TLS = f"""\
+            proxy_ssl_trusted_certificate @CA@;
+            proxy_ssl_verify on;
+            proxy_ssl_name {TLS_NAME};
+            proxy_ssl_server_name on;"""
+
 HAPROXY_LOG = (
     '    log stdout format raw local0\n    log-format "{\\"ts\\":\\"%Tl\\",\\"remote_addr\\":\\"%ci\\",'
     '\\"method\\":\\"%HM\\",\\"uri\\":\\"%HU\\",\\"status\\":%ST,\\"request_time\\":%Ta,\\"bytes_in\\":%U,'
@@ -53,6 +60,8 @@ class Setting:
     origins: list[int]  # ports of the peers; a dead one refuses connections
     dead: int = 0  # how many of them are dead
     log: bool = False
+    tls: Path | None = None  # the certificate of the origins, which then speak TLS
+    clients: int = 4096  # the most client connections; what nginx reserves memory for
 
 
 class MissingProxy(Exception):
@@ -101,7 +110,7 @@ class Relay(Proxy):
         return "bare epoll relay" + (", splice" if self.options.get("splice") else "")
 
     def supports(self, setting: Setting) -> bool:
-        return setting.dead == 0
+        return setting.dead == 0 and setting.tls is None
 
     def command(self, setting: Setting, directory: Path) -> list[str]:
         command = [str(self.program), "--listen", f"127.0.0.1:{setting.port}"]
@@ -120,6 +129,8 @@ class Nginx(Proxy):
             ACCESS_LOG=f"{directory}/access.log json buffer=64k flush=1s" if setting.log else "off",
             SERVERS="\n".join(f"        server 127.0.0.1:{p} max_fails=1 fail_timeout=10s;" for p in setting.origins),
             BUFFERING=NGINX_BUFFERED if self.options.get("buffering") else NGINX_UNBUFFERED,
+            SCHEME="https" if setting.tls else "http", CONNECTIONS=setting.clients + 4096 * (setting.clients > 4096),
+            TLS=NGINX_TLS.replace("@CA@", str(setting.tls)) if setting.tls else "",
         )
         return [str(self.program), "-p", str(directory), "-c", str(config)]
 
@@ -135,7 +146,8 @@ class Haproxy(Proxy):
             GLOBAL="    tune.bufsize 49152\n    tune.pipesize 1048576" if splice else "",
             DEFAULTS="    option splice-response\n    option splice-request" if splice else "",
             LOG=HAPROXY_LOG if setting.log else "    no log",
-            CHECK="check inter 1s fall 1 rise 2" if setting.dead > 0 else "",
+            CHECK="check inter 1s fall 1 rise 2" if setting.dead > 0 else "", CONNECTIONS=setting.clients,
+            TLS=f"ssl verify required ca-file {setting.tls} sni str({TLS_NAME})" if setting.tls else "",
             SERVERS="\n".join(f"    server s{i} 127.0.0.1:{p}" for i, p in enumerate(setting.origins)),
         )
         return [str(self.program), "-q", "-db", "-f", str(config)]
@@ -149,7 +161,8 @@ class Fairlead(Proxy):
         config = fill(
             "fairlead.yaml", directory, PORT=setting.port, ADMIN_PORT=setting.port + 1000,
             STATUS_PORT=setting.port + 2000, PROTOCOL=self.options.get("protocol", "http"),
-            ACCESS_LOG="all" if setting.log else "off",
+            ACCESS_LOG="all" if setting.log else "off", CLIENTS=setting.clients,
+            TLS=f'tls: {{ca_file: "{setting.tls}", server_name: {TLS_NAME}}}' if setting.tls else "",
             PEERS="\n".join(f'      - {{address: "127.0.0.1:{p}"}}' for p in setting.origins),
         )
         return [str(self.program), "--config", str(config)]
@@ -184,7 +197,7 @@ def is_free(port: int) -> bool:
     return True
 
 
-def first_free(start: int, step: int = 100) -> int:
+def first_free(start: int, step: int = 300) -> int:
     """The first of start, start + step, … whose port nobody uses: another run may be under way."""
     return next(port for port in range(start, start + 20 * step, step) if is_free(port))
 

@@ -11,6 +11,7 @@ Needs a release build (./dev bench makes one). Builds nothing itself.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import json
 import os
@@ -19,14 +20,16 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import gated  # noqa: E402
 import measure  # noqa: E402
 import report  # noqa: E402
-from proxies import Proxy, Running, Setting, all_proxies, first_free, start  # noqa: E402
-from scenarios import IDLE_CONNECTIONS, SCENARIOS, SLOW_ARGUMENTS, Scenario  # noqa: E402
+from proxies import TLS_NAME, Fairlead, Proxy, Running, Setting, all_proxies, fill, first_free, start  # noqa: E402
+from scenarios import SCENARIOS, SLOW_ARGUMENTS, Scenario  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 PINS = {"split": (1, 0), "shared": (1, 1), "none": (None, None)}  # processors of the proxy, and of load and origin
@@ -41,18 +44,22 @@ class Bench:
         self.load = options.build / "bench" / "bench-load"
         self.origin_ports = [options.port + i for i in range(4)]
         self.dead_ports = [options.port + 4 + i for i in range(4)]
+        self.tls_port = options.port + 8
         self.proxies = self.chosen_proxies()
         self.bars: list[report.Bar] = []
         self.raw: dict[str, dict] = {}
 
     def chosen_proxies(self) -> list[Proxy]:
         known = all_proxies(self.options.build)
+        for also in self.options.also:
+            name, _, program = also.partition("=")
+            known.append(Fairlead(name, Path(program).resolve(), options={"protocol": "http"}))
         if self.options.proxies:
             wanted = self.options.proxies.split(",")
             unknown = set(wanted) - {p.name for p in known}
             if unknown:
                 sys.exit(f"unknown proxy: {', '.join(sorted(unknown))}; known: {', '.join(p.name for p in known)}")
-            known = [p for p in known if p.name in wanted]
+            known = [p for p in known if p.name in wanted or any(a.startswith(p.name + "=") for a in self.options.also)]
         for proxy in known:
             if not proxy.available():
                 print(f"left out, not there: {proxy.name} ({proxy.program})", file=sys.stderr)
@@ -68,9 +75,32 @@ class Bench:
         origin.wait_until_listening()
         return origin
 
+    def start_tls_origin(self) -> Running:
+        """nginx with the answers of the origin in files, and a certificate of its own making."""
+        directory = self.directory / "tls-origin"
+        (directory / "b").mkdir(parents=True)
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                        "-keyout", "key.pem", "-out", "cert.pem", "-days", "2", "-subj", f"/CN={TLS_NAME}",
+                        "-addext", f"subjectAltName=DNS:{TLS_NAME}"], cwd=directory, check=True, capture_output=True)
+        for name in ("1k", "1m"):
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.origin_ports[0]}/b/{name}", timeout=10) as answer:
+                (directory / "b" / name).write_bytes(answer.read())
+        config = fill("tls-origin.conf", directory, DIR=directory, PORT=self.tls_port,
+                      USER="user root;" if os.geteuid() == 0 else "")
+        origin = Running(["nginx", "-p", str(directory), "-c", str(config)], directory, self.load_cpu, self.tls_port,
+                         "tls-origin")
+        origin.wait_until_listening()
+        return origin
+
     def setting(self, scenario: Scenario, index: int) -> Setting:
         peers = self.origin_ports[: scenario.live] + self.dead_ports[: scenario.dead]
-        return Setting(self.options.port + 10 + index, peers, scenario.dead, scenario.log)
+        if scenario.tls:
+            peers = [self.tls_port]
+        # ports of its own: a SYN that meets the TIME_WAIT of the scenario before may be dropped, and waits for seconds
+        port = self.options.port + 10 + 12 * SCENARIOS.index(scenario) + index
+        return Setting(port, peers, scenario.dead, scenario.log,
+                       self.directory / "tls-origin" / "cert.pem" if scenario.tls else None,
+                       max(4096, scenario.connections + 16))
 
     def start_all(self, scenario: Scenario) -> list[tuple[Proxy, Running]]:
         started: list[tuple[Proxy, Running]] = []
@@ -94,6 +124,8 @@ class Bench:
         return False
 
     def run(self, scenario: Scenario) -> str:
+        if scenario.kind == "gated":
+            return self.run_gated(scenario)
         started = self.start_all(scenario)
         try:
             if scenario.kind == "cpu":
@@ -126,7 +158,8 @@ class Bench:
         for _, running in started:
             try:
                 if scenario.kind == "idle":
-                    seen[running.name] = measure.measure_idle(self.load, running, IDLE_CONNECTIONS, self.load_cpu)
+                    seen[running.name] = measure.measure_idle(self.load, running, scenario.connections,
+                                                                      self.load_cpu)
                 else:
                     seen[running.name] = measure.measure_slow(self.load, running, SLOW_ARGUMENTS, self.load_cpu)
             except RuntimeError as broken:
@@ -134,8 +167,21 @@ class Bench:
         self.raw[scenario.name] = seen
         if scenario.kind == "idle":
             self.bars += report.bars(scenario, [], seen)
-            return report.idle_table(seen, IDLE_CONNECTIONS)
+            return report.idle_table(seen, scenario.connections)
         return report.slow_table(seen)
+
+    def run_gated(self, scenario: Scenario) -> str:
+        proxy = next((p for p in self.proxies if p.name == "fairlead"), None)
+        if proxy is None:
+            return "fairlead is not among the proxies."
+        directory = self.directory / scenario.name
+        directory.mkdir()
+        with gated.start(proxy, self.setting(scenario, 0).port, self.origin_ports[0], self.dead_ports[0], directory,
+                         self.proxy_cpu) as running:
+            seen = gated.measure(self.load, running, self.options.rounds, self.options.quick, self.load_cpu)
+        self.raw[scenario.name] = seen
+        self.bars += gated.bars(seen)
+        return gated.table(seen)
 
     def heading(self) -> str:
         model = next((line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
@@ -160,7 +206,9 @@ class Bench:
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scenario", action="append", help="only this one; may be repeated; list: show them")
-    parser.add_argument("--rounds", type=int, help="measured blocks of each proxy (default 6, with --quick 2)")
+    parser.add_argument("--rounds", type=int, help="measured blocks of each proxy (default 9, with --quick 2)")
+    parser.add_argument("--also", action="append", default=[], metavar="NAME=PROGRAM", help="another build of the "
+                        "sidecar beside the others, to see whether a change wins; may be repeated")
     parser.add_argument("--proxies", help="comma-separated; default: all that are there")
     parser.add_argument("--quick", action="store_true", help="a fifth of the requests, two rounds")
     parser.add_argument("--write", action="store_true", help="also write bench/RESULTS.md")
@@ -171,7 +219,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--pin", choices=PINS, default="split", help="split: the proxy alone on CPU 1, load and origin on "
                         "CPU 0; shared: all on CPU 1, which spares the interrupts that wake another processor")
     options = parser.parse_args()
-    options.rounds = options.rounds or (2 if options.quick else 6)
+    options.rounds = options.rounds or (2 if options.quick else 9)
     options.build = options.build.resolve()
     options.port = options.port or first_free(19100)
     return options
@@ -197,7 +245,10 @@ def main() -> int:
         bench = Bench(options, Path(directory))
         parts = [bench.heading()]
         print(parts[0], flush=True)
-        with bench.start_origin():
+        with contextlib.ExitStack() as origins:
+            origins.enter_context(bench.start_origin())
+            if any(s.tls for s in scenarios):
+                origins.enter_context(bench.start_tls_origin())
             for scenario in scenarios:
                 parts.append(f"## {scenario.name}: {scenario.says}\n\n{bench.run(scenario)}")
                 print("\n" + parts[-1], flush=True)

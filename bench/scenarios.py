@@ -25,7 +25,8 @@ class Scenario:
     expect: str = "200"
     log: bool = False
     new_connections: bool = False
-    kind: str = "cpu"  # cpu | idle | slow
+    kind: str = "cpu"  # cpu | idle | slow | gated
+    tls: bool = False  # the peers speak TLS
     large: bool = False  # also try the variants that only matter for large bodies
 
     def load_arguments(self, quick: bool) -> list[str]:
@@ -55,14 +56,22 @@ SCENARIOS = [
     Scenario("1k@32", "1 KiB GET, keep-alive, 32 connections"),
     Scenario("1m@8", "1 MiB GET, 8 connections", path="/b/1m", connections=8, requests=2000, quick=300,
              warmup=100, body=MIB, large=True),
-    Scenario("idle", "memory: 0 and 1,000 idle connections", kind="idle"),
+    Scenario("idle", "memory: 0 and 1,000 idle connections", connections=1000, kind="idle"),
+    Scenario("idle-10k", "memory: 0 and 9,900 idle connections (two descriptors each: 20,000 is a usual limit)",
+             connections=9900, kind="idle"),
     Scenario("1k@1", "1 KiB GET, keep-alive, 1 connection", connections=1, requests=15000, quick=4000, warmup=500),
     Scenario("1k@256", "1 KiB GET, keep-alive, 256 connections", connections=256),
     Scenario("16k@32", "16 KiB GET, 32 connections", path="/b/16k", requests=25000, quick=5000, body=16 * KIB),
-    Scenario("64m@2", "64 MiB GET, 2 connections", path="/b/64m", connections=2, requests=24, quick=6, warmup=2,
+    Scenario("64m@2", "64 MiB GET, 2 connections", path="/b/64m", connections=2, requests=24, quick=4, warmup=2,
              body=64 * MIB, large=True),
     Scenario("put-1m@8", "1 MiB PUT, 8 connections", path="/b/put", method="PUT", size=MIB, connections=8,
              requests=2000, quick=300, warmup=100, body=None, large=True),
+    Scenario("put-64m@2", "64 MiB PUT, 2 connections", path="/b/put", method="PUT", size=64 * MIB, connections=2,
+             requests=24, quick=4, warmup=2, body=None, large=True),
+    Scenario("tls-1k@32", "1 KiB GET, keep-alive, 32 connections, TLS to the peer", tls=True, requests=25000,
+             quick=5000),
+    Scenario("tls-1m@8", "1 MiB GET, 8 connections, TLS to the peer", path="/b/1m", connections=8, requests=600,
+             quick=60, warmup=20, body=MIB, tls=True, large=True),
     Scenario("new-connections", "1 KiB GET, a connection per request, 8 at a time", connections=8, requests=8000,
              quick=2000, warmup=500, new_connections=True),
     Scenario("log-1k@32", "1 KiB GET, 32 connections, JSON access log into a file", log=True),
@@ -71,7 +80,8 @@ SCENARIOS = [
              expect="502,503", requests=20000),
     Scenario("slow", "memory: 50 readers of 64 MiB at 256 KiB/s each", path="/b/64m", connections=50, kind="slow",
              large=True),
+    Scenario("gated", "a backend that a verdict blocks: its 503 at 10,000 requests/s, alone and beside another bucket",
+             kind="gated"),
 ]
 
-IDLE_CONNECTIONS = 1000
 SLOW_ARGUMENTS = ["--path", "/b/64m", "--connections", "50", "--read-rate", "256k", "--seconds", "4"]

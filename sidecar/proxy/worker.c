@@ -18,7 +18,7 @@ enum {
     HOUSE_MS = 2000,
     QUEUE_MS = 5,
     REFUSALS = 32,
-    GIVE_BACK_BYTES = 256 * 1024,
+    GIVE_BACK_BYTES = 32 * 1024,
 };
 
 /* Peers that were removed or drained keep no idle connection; afterwards nothing of this thread but

@@ -13,9 +13,8 @@
  *   a sidecar knows a higher seq of our epoch  → a new edition above it, for that sidecar
  *   the hash in force there is another         → once more at once, then with the next edition
  *   a push fails                               → again after 1, 2, 4 … 30 s, with jitter
- *   a sidecar knows a higher epoch             → alone: we take the one above it;
- *                                                as elected leader: it is told (`met_epoch`), and
- * the sidecar waits as after a failure
+ *   a sidecar knows a higher epoch             → alone: we take the one above it; elected: kept in
+ *                                                `met_epoch`, and it waits as after a failure
  *
  * Refreshes go in waves of at most FL_PUSH_WAVE targets, spread over the interval: nobody waits
  * longer than the interval, a change counts as a refresh, and up to FL_PUSH_WAVE targets are

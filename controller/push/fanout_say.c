@@ -8,6 +8,11 @@ static void begin(const struct fl_log *log, struct fl_log_line *l, enum fl_log_l
     fl_log_begin(log, l, level, msg);
     fl_log_text(l, "sidecar", s->address);
     fl_log_text(l, "id", s->id);
+    if (s->name[0] != '\0') {
+        fl_log_text(l, "namespace", s->namespace);
+        fl_log_text(l, "pod", s->name);
+        fl_log_text(l, "node", s->node);
+    }
 }
 
 static void say_failure(const struct fl_log *log, const struct fl_sidecar *s,

@@ -244,17 +244,27 @@ const struct fl_scope_row *fl_scope_row(enum fl_scope s)
     return &scopes[s];
 }
 
+/* The first row of this scope or a later one: they stand in the order of the scopes. Halved, since
+ * whoever shows thousands of peers asks for each of them. */
+static size_t first_of(unsigned s)
+{
+    size_t low = 0, high = FL_COUNTOF(rows);
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if ((unsigned)rows[middle].scope < s) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
 const struct fl_directive *fl_scope_rows(enum fl_scope s, unsigned *count)
 {
-    size_t first = 0;
-    while (first < FL_COUNTOF(rows) && rows[first].scope != s) {
-        first++;
-    }
-    *count = 0;
-    while (first + *count < FL_COUNTOF(rows) && rows[first + *count].scope == s) {
-        ++*count;
-    }
-    return &rows[first < FL_COUNTOF(rows) ? first : 0];
+    size_t first = first_of(s);
+    *count = (unsigned)(first_of((unsigned)s + 1) - first);
+    return &rows[*count > 0 ? first : 0];
 }
 
 const struct fl_directive *fl_scope_find(enum fl_scope s, const char *name)
@@ -271,6 +281,9 @@ const struct fl_directive *fl_scope_find(enum fl_scope s, const char *name)
 
 unsigned fl_directive_bit(const struct fl_directive *d)
 {
-    unsigned count;
-    return (unsigned)(d - fl_scope_rows(d->scope, &count));
+    const struct fl_directive *first = d;
+    while (first > rows && first[-1].scope == d->scope) {
+        first--;
+    }
+    return (unsigned)(d - first);
 }

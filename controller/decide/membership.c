@@ -8,5 +8,5 @@ static enum fl_members_found members_of_services(const void *arg, const struct f
 
 struct fl_membership fl_membership_of_services(const struct fl_services *s)
 {
-    return (struct fl_membership){members_of_services, s};
+    return (struct fl_membership){members_of_services, s, NULL};
 }

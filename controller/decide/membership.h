@@ -11,6 +11,9 @@ struct fl_membership {
     enum fl_members_found (*members)(const void *arg, const struct fl_service_ref *ref,
                                      struct fl_arena *arena, struct fl_members *ret);
     const void *arg;
+    /* Another one than before when the members of this service may be others, whatever its port;
+     * NULL: nobody knows, ask for them. */
+    uint64_t (*revision)(const void *arg, const struct fl_service_ref *ref);
 };
 
 /* The members as the document says. */

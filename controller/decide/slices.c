@@ -339,6 +339,16 @@ static struct fl_slices_object *object_new(const struct fl_kube_service *from)
     return o;
 }
 
+static bool same_object(const struct fl_slices_object *a, const struct fl_slices_object *b)
+{
+    bool same = a && a->port_count == b->port_count && !strcmp(a->external_name, b->external_name);
+    for (uint32_t i = 0; same && i < b->port_count; i++) {
+        same = a->ports[i].number == b->ports[i].number &&
+               strcmp(a->ports[i].name, b->ports[i].name) == 0;
+    }
+    return same;
+}
+
 int fl_slices_put_service(struct fl_slices *s, const struct fl_kube_service *service)
 {
     const char *namespace = service->meta.namespace, *name = service->meta.name;
@@ -350,6 +360,9 @@ int fl_slices_put_service(struct fl_slices *s, const struct fl_kube_service *ser
     if (!v) {
         free(o);
         return -ENOMEM;
+    }
+    if (v->ended || !same_object(v->object, o)) {
+        v->revision = ++s->revision;
     }
     free(v->object);
     v->object = o;
@@ -363,6 +376,7 @@ static void end_service(struct fl_slices *s, struct fl_slices_known *v)
     free(v->object);
     v->object = NULL;
     v->ended = true;
+    v->revision = ++s->revision;
     fl_slices_hold_drop_all(s, v);
     service_drop_unused(s, v);
 }

@@ -64,6 +64,8 @@ void fl_slices_end_services(struct fl_slices *s, int64_t now_ms);
 FL_MUST_USE enum fl_members_found fl_slices_members(const struct fl_slices *s,
                                                     const struct fl_service_ref *ref,
                                                     struct fl_arena *arena, struct fl_members *ret);
+/* As of membership.h; 0 for a service that is not known. */
+uint64_t fl_slices_revision(const struct fl_slices *s, const struct fl_service_ref *ref);
 struct fl_membership fl_membership_of_slices(const struct fl_slices *s);
 
 /* Ends what was held long enough. True: members have changed by it. */

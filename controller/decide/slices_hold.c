@@ -140,6 +140,7 @@ void fl_slices_hold_settle(struct fl_slices *s, struct fl_slices_known *v,
     view_free(now);
     s->holding += !fl_list_empty(&v->views);
     s->holding -= held;
+    v->revision = ++s->revision;
 }
 
 bool fl_slices_hold_drop_old(struct fl_slices *s, struct fl_slices_known *v, int64_t now_ms)
@@ -149,6 +150,7 @@ bool fl_slices_hold_drop_old(struct fl_slices *s, struct fl_slices_known *v, int
         struct fl_slices_view *view = fl_container_of(it, struct fl_slices_view, node);
         if (view->until_ms <= now_ms) {
             drop_view(s, v, view);
+            v->revision = ++s->revision;
             some = true;
         }
     }

@@ -30,6 +30,7 @@ struct fl_slices_known {
     struct fl_list dirty;   /* of the store, while a relist ends */
     struct fl_slices_object *object;
     struct fl_slices_view *before; /* while dirty */
+    uint64_t revision;             /* of the store, when something of it changed last */
     uint32_t slice_count, uses;    /* uses: entries that name it, in force or not */
     bool seen;
     bool ended; /* its Service object went: no members, whatever slices are left */
@@ -50,7 +51,8 @@ struct fl_slices_entry {
 struct fl_slices {
     struct fl_smap entries_by_key, services_by_key;
     struct fl_list entries, services, dirty;
-    uint32_t holding; /* services with views */
+    uint64_t revision; /* of the last change of a service */
+    uint32_t holding;  /* services with views */
     bool relisting;
 };
 

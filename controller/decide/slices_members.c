@@ -143,9 +143,20 @@ static enum fl_members_found members_of_slices(const void *arg, const struct fl_
     return fl_slices_members(arg, ref, arena, ret);
 }
 
+uint64_t fl_slices_revision(const struct fl_slices *s, const struct fl_service_ref *ref)
+{
+    const struct fl_slices_known *v = fl_slices_find_service(s, ref->namespace, ref->name);
+    return v ? v->revision : 0;
+}
+
+static uint64_t revision_of_slices(const void *arg, const struct fl_service_ref *ref)
+{
+    return fl_slices_revision(arg, ref);
+}
+
 struct fl_membership fl_membership_of_slices(const struct fl_slices *s)
 {
-    return (struct fl_membership){members_of_slices, s};
+    return (struct fl_membership){members_of_slices, s, revision_of_slices};
 }
 
 bool fl_slices_next(const struct fl_slices *s, size_t *at, struct fl_slices_service *ret)

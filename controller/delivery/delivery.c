@@ -52,8 +52,9 @@ static void say_missing(const struct fl_delivery *d, const struct fl_findings *f
 
 struct round {                /* one pass over all groups */
     struct fl_group **groups; /* the first is NULL: configuration "" */
-    struct fl_state **states;
+    struct fl_state **states; /* NULL: it stays as it is */
     uint32_t count;
+    bool good; /* all that were to be made are */
 };
 
 static const struct fl_pod_overlay *overlay_of(const struct fl_group *g)
@@ -68,7 +69,7 @@ static bool begin_round(const struct fl_delivery *d, struct round *r)
         count++;
     }
     *r = (struct round){calloc(count, sizeof(struct fl_group *)),
-                        calloc(count, sizeof(struct fl_state *)), 1};
+                        calloc(count, sizeof(struct fl_state *)), 1, true};
     if (r->groups == NULL || r->states == NULL) {
         free(r->groups);
         free(r->states);
@@ -89,22 +90,66 @@ static void end_round(struct round *r)
     free(r->states);
 }
 
-/* False: some states were not made. */
-static bool compose_all(struct fl_delivery *d, const struct fl_membership *m, struct round *r)
+static const char *key_of(const struct fl_group *g)
 {
-    bool good = true;
-    for (uint32_t i = 0; i < r->count; i++) {
-        struct fl_findings f;
-        struct fl_group *g = r->groups[i];
-        fl_findings_init(&f, "");
-        fl_state_free(r->states[i]);
-        r->states[i] = fl_compose_state(d->config, m, overlay_of(g), &d->verdicts,
-                                        fl_reactor_now_ms(d->conf.reactor), &f);
-        good = good && r->states[i] != NULL;
-        say_missing(d, &f, g != NULL ? &g->said : &d->said);
-        fl_findings_done(&f);
+    return g != NULL ? g->key : "";
+}
+
+static struct fl_made *made_of(struct fl_delivery *d, struct fl_group *g)
+{
+    return g != NULL ? &g->made : &d->made;
+}
+
+/* Of all services in it; another one when one of them has changed. */
+static uint64_t members_of(const struct fl_membership *m, const struct fl_state *s)
+{
+    uint64_t all = 0;
+    for (uint32_t i = 0; m->revision != NULL && i < s->backend_count; i++) {
+        const struct fl_service_ref *ref = &s->backends[i].conf.service;
+        uint64_t one = ref->name[0] != '\0' ? m->revision(m->arg, ref) : 0;
+        all = (all ^ one) * UINT64_C(0x100000001b3);
     }
-    return good;
+    return all;
+}
+
+static bool is_due(struct fl_delivery *d, const struct fl_membership *m, struct fl_group *g,
+                   unsigned why)
+{
+    const struct fl_state *now = fl_fanout_state(d->fanout, key_of(g));
+    const struct fl_made *made = made_of(d, g);
+    return (why & (FL_DELIVERY_CONFIG | FL_DELIVERY_VERDICTS)) != 0 || m->revision == NULL ||
+           now == NULL || !made->whole || members_of(m, now) != made->members;
+}
+
+static void compose(struct fl_delivery *d, const struct fl_membership *m, struct round *r,
+                    uint32_t at)
+{
+    struct fl_findings f;
+    struct fl_made *made = made_of(d, r->groups[at]);
+    fl_findings_init(&f, "");
+    fl_state_free(r->states[at]);
+    struct fl_state *s = fl_compose_state(d->config, m, overlay_of(r->groups[at]), &d->verdicts,
+                                          fl_reactor_now_ms(d->conf.reactor), &f);
+    r->states[at] = s;
+    r->good = r->good && s != NULL;
+    made->whole = s != NULL;
+    made->members = s != NULL ? members_of(m, s) : 0;
+    say_missing(d, &f, &made->said);
+    fl_findings_done(&f);
+}
+
+/* True: some were made, or should have been. */
+static bool compose_due(struct fl_delivery *d, const struct fl_membership *m, struct round *r,
+                        unsigned why)
+{
+    bool some = false;
+    for (uint32_t i = 0; i < r->count; i++) {
+        if (is_due(d, m, r->groups[i], why)) {
+            compose(d, m, r, i);
+            some = true;
+        }
+    }
+    return some;
 }
 
 /* What is probed from now on: while we push, the peers of all states; else none. True: a verdict is
@@ -117,7 +162,7 @@ static bool sync_probes(struct fl_delivery *d, const struct round *r)
     for (uint32_t i = 0; leads && fits && i < r->count; i++) {
         const struct fl_state *s = r->states[i];
         if (s == NULL) {
-            s = fl_fanout_state(d->fanout, r->groups[i] != NULL ? r->groups[i]->key : "");
+            s = fl_fanout_state(d->fanout, key_of(r->groups[i]));
         }
         fits = s == NULL || fl_probe_list_add(&list, d->config, overlay_of(r->groups[i]), s);
     }
@@ -145,28 +190,36 @@ static void look_at_backends(struct fl_delivery *d)
     fl_backend_notice_end(&d->notice);
 }
 
-static void make_states(struct fl_delivery *d, const struct fl_membership *m, unsigned why)
+static void offer_all(struct fl_delivery *d, struct round *r, bool at_once)
+{
+    for (uint32_t i = 0; i < r->count; i++) {
+        if (r->states[i] != NULL) {
+            fl_fanout_offer(d->fanout, key_of(r->groups[i]), r->states[i], at_once);
+            r->states[i] = NULL;
+        }
+    }
+}
+
+/* False: all is as it was. */
+static bool make_states(struct fl_delivery *d, const struct fl_membership *m, unsigned why)
 {
     struct round r;
     if (!begin_round(d, &r)) {
         say(d, FL_LOG_ERROR, "states not made, the last ones stay", "out of memory");
-        return;
+        return true;
     }
-    bool good = compose_all(d, m, &r);
-    if (why != FL_DELIVERY_VERDICTS && sync_probes(d, &r)) {
-        good = compose_all(d, m, &r); /* verdicts of another definition were in it */
+    bool some = compose_due(d, m, &r, why);
+    some = some || (why & (FL_DELIVERY_CONFIG | FL_DELIVERY_PROBES)) != 0;
+    if (some && why != FL_DELIVERY_VERDICTS && sync_probes(d, &r)) {
+        r.good = true;
+        (void)compose_due(d, m, &r, FL_DELIVERY_VERDICTS); /* some were of another definition */
     }
-    for (uint32_t i = 0; i < r.count; i++) {
-        if (r.states[i] != NULL) {
-            fl_fanout_offer(d->fanout, r.groups[i] != NULL ? r.groups[i]->key : "", r.states[i],
-                            (why & FL_DELIVERY_CONFIG) != 0);
-            r.states[i] = NULL;
-        }
-    }
-    end_round(&r);
-    if (!good) {
+    offer_all(d, &r, (why & FL_DELIVERY_CONFIG) != 0);
+    if (!r.good) {
         say(d, FL_LOG_ERROR, "states not made, the last ones stay", "out of memory");
     }
+    end_round(&r);
+    return some;
 }
 
 void fl_delivery_look(struct fl_delivery *d, unsigned why)
@@ -176,11 +229,16 @@ void fl_delivery_look(struct fl_delivery *d, unsigned why)
     if (!s.known) {
         return;
     }
-    fl_timer_off(&d->again);
-    if (s.pods != NULL && (why & (FL_DELIVERY_PODS | FL_DELIVERY_CONFIG)) != 0) {
-        fl_delivery_regroup(d, s.pods, (why & FL_DELIVERY_CONFIG) != 0);
+    if ((why & FL_DELIVERY_VERDICTS) != 0) {
+        fl_timer_off(&d->again);
     }
-    make_states(d, &s.membership, why);
+    if (s.pods != NULL && (why & (FL_DELIVERY_PODS | FL_DELIVERY_CONFIG)) != 0 &&
+        fl_delivery_regroup(d, s.pods, (why & FL_DELIVERY_CONFIG) != 0)) {
+        why |= FL_DELIVERY_PROBES;
+    }
+    if (!make_states(d, &s.membership, why)) {
+        return;
+    }
     fl_delivery_show_anew(d);
     look_at_backends(d);
     if (d->conf.composed != NULL) {
@@ -220,7 +278,7 @@ static void on_probed(void *arg, enum fl_probe_news news)
 
 static void on_tls_changed(void *arg)
 {
-    fl_delivery_look(arg, FL_DELIVERY_MEMBERS); /* the definitions are the same: no verdict goes */
+    fl_delivery_look(arg, FL_DELIVERY_PROBES); /* the definitions are the same: no verdict goes */
 }
 
 /* ---- leading ---- */
@@ -230,7 +288,7 @@ void fl_delivery_lead(struct fl_delivery *d, int64_t epoch)
     struct fl_delivery_source s;
     bool led = fl_fanout_leads(d->fanout);
     fl_fanout_lead(d->fanout, epoch);
-    fl_delivery_look(d, FL_DELIVERY_MEMBERS);
+    fl_delivery_look(d, FL_DELIVERY_PROBES);
     d->conf.source(d->conf.arg, &s);
     if (!led && fl_fanout_leads(d->fanout) && s.pods != NULL) {
         fl_delivery_tell_wrong(d, s.pods);
@@ -240,7 +298,7 @@ void fl_delivery_lead(struct fl_delivery *d, int64_t epoch)
 void fl_delivery_follow(struct fl_delivery *d)
 {
     fl_fanout_follow(d->fanout);
-    fl_delivery_look(d, FL_DELIVERY_MEMBERS);
+    fl_delivery_look(d, FL_DELIVERY_PROBES);
 }
 
 /* ---- life ---- */

@@ -34,12 +34,14 @@ struct fl_delivery_source { /* what is known now; borrowed until it changes */
     const struct fl_pods *pods; /* NULL: the sidecars are those of the configuration */
 };
 
-/* Why something is made anew; a set of bits. */
+/* Why something is made anew; a set of bits. For members and pods only those states are made whose
+ * services have changed (the watches bring all services of a cluster). */
 enum {
     FL_DELIVERY_MEMBERS = 1,
     FL_DELIVERY_PODS = 2,
     FL_DELIVERY_CONFIG = 4,
-    FL_DELIVERY_VERDICTS = 8
+    FL_DELIVERY_VERDICTS = 8,
+    FL_DELIVERY_PROBES = 16 /* what is probed, or how, may be another */
 };
 
 struct fl_delivery_conf {

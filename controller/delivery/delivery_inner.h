@@ -7,6 +7,12 @@
 #include "common/model/findings.h"
 #include "controller/delivery/delivery.h"
 
+struct fl_made {      /* of the last composition */
+    bool whole;       /* there was one, and it is in force */
+    uint64_t members; /* revisions of the services in it */
+    uint64_t said;    /* hash of its warnings */
+};
+
 /* Of one configuration (fl_pods_configuration), shared by its pods; or, "KEY/UID", of one pod that
  * keeps the good routes it had before a bad edit of its annotations (decide/pod_keep). */
 #define FL_GROUP_KEY_MAX (FL_POD_CONFIGURATION_MAX + 64)
@@ -14,7 +20,7 @@ struct fl_group {
     struct fl_list node;
     struct fl_pod_overlay *overlay;
     uint32_t pods; /* targets of this configuration */
-    uint64_t said; /* hash of the warnings of the last composition */
+    struct fl_made made;
     char key[FL_GROUP_KEY_MAX];
 };
 
@@ -35,14 +41,14 @@ struct fl_delivery {
     struct fl_task again_now; /* and one of them blocks, or somebody waits for it */
     struct fl_list groups;    /* those of annotations, in the order they were met */
     struct fl_smap by_key;    /* of them */
-    uint64_t said;            /* as of a group, of configuration "" */
+    struct fl_made made;      /* of configuration "" */
     struct fl_shown *shown;   /* after each look */
     size_t shown_count;
 };
 
 /* The pods are others than before, or their annotations are read against another configuration:
- * groups and targets follow. */
-void fl_delivery_regroup(struct fl_delivery *d, const struct fl_pods *pods, bool configured);
+ * groups and targets follow. True: groups are gone, or all are new. */
+bool fl_delivery_regroup(struct fl_delivery *d, const struct fl_pods *pods, bool configured);
 void fl_delivery_drop_groups(struct fl_delivery *d);
 /* We lead from now on: nobody may have told of these. */
 void fl_delivery_tell_wrong(const struct fl_delivery *d, const struct fl_pods *pods);

@@ -207,19 +207,23 @@ static bool collect(struct fl_delivery *d, const struct groups *old, const struc
     return fits;
 }
 
-static void drop_unused(struct fl_delivery *d)
+static bool drop_unused(struct fl_delivery *d)
 {
     struct groups all = {&d->groups, &d->by_key};
+    bool some = false;
     fl_list_each_safe (it, next, &d->groups) {
         struct fl_group *g = fl_container_of(it, struct fl_group, node);
         if (g->pods == 0) {
             drop(&all, g);
+            some = true;
         }
     }
+    return some;
 }
 
-void fl_delivery_regroup(struct fl_delivery *d, const struct fl_pods *pods, bool configured)
+bool fl_delivery_regroup(struct fl_delivery *d, const struct fl_pods *pods, bool configured)
 {
+    bool gone = configured;
     struct fl_list before_list;
     struct fl_smap before_keys = d->by_key;
     struct groups old = {&d->groups, &d->by_key};
@@ -236,7 +240,7 @@ void fl_delivery_regroup(struct fl_delivery *d, const struct fl_pods *pods, bool
         fl_container_of(it, struct fl_group, node)->pods = 0;
     }
     if (collect(d, &old, pods)) {
-        drop_unused(d);
+        gone |= drop_unused(d);
     } else {
         struct fl_log_line l;
         fl_log_begin(d->conf.log, &l, FL_LOG_ERROR, "some sidecars are not pushed to");
@@ -247,4 +251,5 @@ void fl_delivery_regroup(struct fl_delivery *d, const struct fl_pods *pods, bool
         drop_all(&old);
         fl_smap_done(&before_keys);
     }
+    return gone;
 }

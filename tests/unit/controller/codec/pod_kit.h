@@ -80,7 +80,7 @@ static enum fl_members_found pod_members(const void *arg, const struct fl_servic
     return FL_MEMBERS_FOUND;
 }
 
-static const struct fl_membership pod_membership = {pod_members, NULL};
+static const struct fl_membership pod_membership = {.members = pod_members};
 
 /* Reads a pod of namespace shop; its annotations are the keys of a YAML mapping of texts. */
 static struct fl_pod_overlay *pod_read_in(const char *namespace, const char *yaml)

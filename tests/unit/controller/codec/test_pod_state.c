@@ -125,7 +125,7 @@ static enum fl_members_found crowd(const void *arg, const struct fl_service_ref 
 static void members_beyond_what_a_sidecar_takes_are_left_out(void **state)
 {
     (void)state;
-    const struct fl_membership many = {crowd, NULL};
+    const struct fl_membership many = {.members = crowd};
     struct fl_pod_overlay *o = pod_read("backend.fairlead.dev/b: \"{" SERVICE(
         "shop") ", peers: [{address: '10.9.0.1:1'}, {address: '10.8.0.1:9000'}]}\"\n"
                 "route.fairlead.dev/a: b\n");

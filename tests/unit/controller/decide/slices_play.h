@@ -15,6 +15,10 @@ struct play {
     int64_t now_ms;
     unsigned every, turn; /* after a step, one of so many questions is asked */
     unsigned long asked, members, held, empty, fallbacks; /* what was seen, to know that it was */
+    unsigned long changes, rests; /* of the answers about a service; its revision stayed */
+    struct {
+        uint64_t answers, revision;
+    } last[3]; /* of each service */
 };
 
 static const char *const play_services[][2] = {{"a", "x"}, {"a", "y"}, {"b", "x"}};
@@ -23,6 +27,35 @@ static const char *const play_slices[PLAY_SLICES][2] = {
     {"a", "s4"}, {"a", "s5"}, {"b", "s0"}, {"b", "s1"},
 };
 static const char *const play_ports[] = {"s3", "admin", "9000", "9001", "80", ""};
+
+static inline void play_mix(uint64_t *sum, const char *text)
+{
+    do {
+        *sum = (*sum ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
+    } while (*text++ != '\0');
+}
+
+/* All that the store answers about a service, in a number. */
+static inline uint64_t play_answers(const struct play *p, unsigned service)
+{
+    uint64_t sum = UINT64_C(0xcbf29ce484222325);
+    for (unsigned k = 0; k < FL_COUNTOF(play_ports); k++) {
+        struct fl_service_ref ref = {play_services[service][0], play_services[service][1],
+                                     play_ports[k]};
+        struct fl_arena arena;
+        struct fl_members got = {0};
+        fl_arena_init(&arena, (size_t)1 << 20);
+        sum = (sum ^ fl_slices_members(p->store, &ref, &arena, &got)) * UINT64_C(0x100000001b3);
+        for (uint32_t i = 0; i < got.count; i++) {
+            play_mix(&sum, got.peers[i].address);
+            play_mix(&sum, got.peers[i].fallback_address);
+            play_mix(&sum, got.peers[i].zone);
+            play_mix(&sum, got.peers[i].tier == FL_TIER_PRIMARY ? "1" : "2");
+        }
+        fl_arena_done(&arena);
+    }
+    return sum;
+}
 
 static inline void play_begin(struct play *p, uint8_t (*byte)(void *), void *arg)
 {
@@ -36,6 +69,7 @@ static inline void play_begin(struct play *p, uint8_t (*byte)(void *), void *arg
     for (unsigned i = 0; i < FL_COUNTOF(play_services); i++) {
         p->model.services[i] =
             (struct m_service){.namespace = play_services[i][0], .name = play_services[i][1]};
+        p->last[i].answers = play_answers(p, i);
     }
 }
 
@@ -192,6 +226,21 @@ static inline bool play_check_page(struct play *p, const struct m_service *v)
     return held;
 }
 
+/* Whoever looks at revisions alone misses no change of members. */
+static inline void play_check_revisions(struct play *p)
+{
+    for (unsigned i = 0; i < FL_COUNTOF(play_services); i++) {
+        struct fl_service_ref ref = {play_services[i][0], play_services[i][1], ""};
+        uint64_t revision = fl_slices_revision(p->store, &ref), answers = play_answers(p, i);
+        bool changed = answers != p->last[i].answers;
+        FL_MUST(!changed || revision != p->last[i].revision);
+        p->changes += changed;
+        p->rests += revision == p->last[i].revision;
+        p->last[i].answers = answers;
+        p->last[i].revision = revision;
+    }
+}
+
 static inline void play_check(struct play *p)
 {
     static struct m_answer want;
@@ -206,6 +255,7 @@ static inline void play_check(struct play *p)
         }
         held = play_check_page(p, &p->model.services[i]) || held;
     }
+    play_check_revisions(p);
     int64_t next = fl_slices_next_ms(p->store);
     FL_MUST(held == (next != INT64_MAX));
     FL_MUST(!held || next <= p->now_ms + FL_SLICES_HOLD_MS);

@@ -503,6 +503,7 @@ static void random_histories_agree_with_the_plain_list(void **state)
 {
     (void)state;
     unsigned long asked = 0, members = 0, held = 0, empty = 0, fallbacks = 0;
+    unsigned long changes = 0, rests = 0;
     for (uint64_t seed = 1; seed <= 30; seed++) {
         static struct play p;
         struct fl_rng rng;
@@ -516,11 +517,14 @@ static void random_histories_agree_with_the_plain_list(void **state)
         held += p.held;
         empty += p.empty;
         fallbacks += p.fallbacks;
+        changes += p.changes;
+        rests += p.rests;
         play_end(&p);
     }
     /* It saw what it is for. */
     assert_true(members > asked / 10 && held > asked / 100 && empty > asked / 100 &&
                 fallbacks > 50);
+    assert_true(changes > 500 && rests > 3000);
 }
 
 int main(void)

@@ -237,6 +237,11 @@ bool fl_kube_access_ca_changed(struct fl_kube_access *a, int64_t now_ms)
     return changed;
 }
 
+void fl_kube_access_ca_doubted(struct fl_kube_access *a)
+{
+    a->ca.looked_ms = INT64_MIN / 2;
+}
+
 /* ---- where and who: a pod ---- */
 
 static char *join(const char *dir, const char *name)

@@ -5,10 +5,10 @@
  * refused with a sentence).
  *
  * The token file is read again once a minute and after a 401; when that fails the old token stays.
- * The CA file is looked at once a minute, an empty or broken one is ignored with a WARN: who reads
- * ca_file gets a copy of the last good one. Copies, and what a kubeconfig holds as *-data, are in
- * memory (/proc/self/fd/N), so nothing is left behind. A token goes over plain http to loopback
- * only. Small files are read in the calling thread. One thread. */
+ * The CA file is looked at once a minute and after a failure of TLS, an empty or broken one is
+ * ignored with a WARN: who reads ca_file gets a copy of the last good one. Copies, and what a
+ * kubeconfig holds as *-data, are in memory (/proc/self/fd/N), so nothing is left behind. A token
+ * goes over plain http to loopback only. Small files are read in the calling thread. One thread. */
 #ifndef FL_CONTROLLER_KUBE_KUBE_ACCESS_H
 #define FL_CONTROLLER_KUBE_KUBE_ACCESS_H
 
@@ -46,5 +46,7 @@ const char *fl_kube_access_key_file(const struct fl_kube_access *a);
 bool fl_kube_access_verify(const struct fl_kube_access *a);
 /* The CA file is another than at the last call: kept connections must go. */
 bool fl_kube_access_ca_changed(struct fl_kube_access *a, int64_t now_ms);
+/* TLS has failed: the next call of that looks at the file, however short ago it did. */
+void fl_kube_access_ca_doubted(struct fl_kube_access *a);
 
 #endif

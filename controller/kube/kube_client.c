@@ -240,6 +240,9 @@ static void on_done(void *arg, const struct fl_curl_answer *got)
     if (got->fault == FL_CURL_TIMEOUT || got->fault == FL_CURL_ENDED) {
         fl_curl_drop_kept(k->curl); /* others may be as dead */
     }
+    if (got->fault == FL_CURL_CONNECT && got->os_errno == EPROTO) {
+        fl_kube_access_ca_doubted(k->access);
+    }
     if (got->fault == FL_CURL_NONE && got->status == 401 && try_again(call)) {
         return;
     }

@@ -176,6 +176,14 @@ static void a_new_authority_is_noticed_once_and_has_another_path(void **state)
     assert_false(fl_kube_access_ca_changed(it, 961000)); /* looked at, and the same */
     assert_string_not_equal(fl_kube_access_ca_file(it), before);
     holds(fl_kube_access_ca_file(it), CA_TWO);
+    kit_write("ca.crt", CA_ONE);
+    assert_false(fl_kube_access_ca_changed(it, 961001));
+    fl_kube_access_ca_doubted(it);
+    assert_true(fl_kube_access_ca_changed(it, 961002));
+    kit_write("ca.crt", CA_TWO);
+    assert_false(fl_kube_access_ca_changed(it, 961003)); /* doubted once, looked at once */
+    fl_kube_access_ca_doubted(it);
+    assert_true(fl_kube_access_ca_changed(it, 961004));
 }
 
 static void an_empty_or_half_written_authority_is_ignored(void **state)

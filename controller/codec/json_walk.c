@@ -208,15 +208,16 @@ static char *put_utf8(char *to, uint32_t c)
     return to;
 }
 
-/* The digits behind \u, perhaps with the second half of a pair: NULL when they are none or name
- * NUL. What is written is never longer than what is read. */
-static const char *unicode(const char *p, const char *end, char **to)
+/* The digits behind \u, perhaps with the second half of a pair: NULL when they are none. What is
+ * written is never longer than what is read. */
+static const char *unicode(const char *p, const char *end, bool spares_nul, char **to)
 {
     int32_t c = hex4(p, end);
-    if (c <= 0) {
+    if (c < 0 || (c == 0 && !spares_nul)) {
         return NULL;
     }
     p += 4;
+    c = c == 0 ? 0xfffd : c;
     if (c >= 0xd800 && c <= 0xdfff) {
         int32_t low =
             c < 0xdc00 && end - p >= 6 && p[0] == '\\' && p[1] == 'u' ? hex4(p + 2, end) : 0;
@@ -232,14 +233,14 @@ static const char *unicode(const char *p, const char *end, char **to)
 }
 
 /* p is behind the backslash; NULL: no such escape. */
-static const char *escape(const char *p, const char *end, char **to)
+static const char *escape(const char *p, const char *end, bool spares_nul, char **to)
 {
     static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
     if (p == end) {
         return NULL;
     }
     if (*p == 'u') {
-        return unicode(p + 1, end, to);
+        return unicode(p + 1, end, spares_nul, to);
     }
     const char *known = *p ? strchr(from, *p) : NULL;
     if (!known) {
@@ -265,7 +266,7 @@ const char *fl_json_walk_unescape(struct fl_json_walk *w, struct fl_span raw)
             *to++ = *p++;
             continue;
         }
-        p = escape(p + 1, end, &to);
+        p = escape(p + 1, end, w->spares_nul, &to);
         if (!p) {
             fl_json_walk_fail(w, -EBADMSG);
             return "";

@@ -22,8 +22,9 @@
 
 struct fl_json_walk {
     const char *at, *end;
-    bool fresh; /* just inside a bracket: no comma is due */
-    int fault;  /* 0, -EBADMSG, -ENOMEM */
+    bool fresh;      /* just inside a bracket: no comma is due */
+    bool spares_nul; /* the caller's: a NUL becomes U+FFFD too */
+    int fault;       /* 0, -EBADMSG, -ENOMEM */
     struct fl_arena *arena;
 };
 
@@ -41,8 +42,8 @@ bool fl_json_walk_element(struct fl_json_walk *w);
 void fl_json_walk_skip(struct fl_json_walk *w);
 /* A string as written between the quotes, escapes as they are; empty for null and faults. */
 struct fl_span fl_json_walk_raw(struct fl_json_walk *w);
-/* A string, or what raw gave, unescaped; a \u of half a pair becomes U+FFFD, a NUL is a fault. ""
- * for null and faults. */
+/* A string, or what raw gave, unescaped; a \u of half a pair becomes U+FFFD, a NUL is a fault
+ * unless it is spared. "" for null and faults. */
 const char *fl_json_walk_text(struct fl_json_walk *w);
 const char *fl_json_walk_unescape(struct fl_json_walk *w, struct fl_span raw);
 /* A whole number. 0 for null and faults. */

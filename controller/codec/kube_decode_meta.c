@@ -47,8 +47,10 @@ static void our_annotations(struct fl_json_walk *w, struct fl_kube_pod *pod)
     if (fl_json_walk_object(w)) {
         while (fl_json_walk_member(w, &key)) {
             if (is_ours(key) && at < n) {
+                w->spares_nul = true; /* a bad annotation costs no more than its route */
                 pod->annotations[at].key = fl_json_walk_unescape(w, key);
                 pod->annotations[at++].value = fl_json_walk_text(w);
+                w->spares_nul = false;
             } else {
                 fl_json_walk_skip(w);
             }

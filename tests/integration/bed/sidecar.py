@@ -60,6 +60,10 @@ class Program(Process):
         wait_until(lambda: f"{name}{labels} >= {value}, is {self.metrics().sum(name, **labels)}",
                    lambda: self.metrics().sum(name, **labels) >= value, timeout, 0.05)
 
+    def rss_kib(self):
+        with open(f"/proc/{self.pid}/status", encoding="ascii") as f:
+            return next(int(line.split()[1]) for line in f if line.startswith("VmRSS"))
+
     # -- event log --------------------------------------------------------------------------------------------
     def events(self, msg=None, **fields):
         """Event log lines whose message starts with `msg` and whose fields have these values."""
@@ -148,10 +152,6 @@ class Sidecar(Program):
 
     def open_files(self):
         return len(os.listdir(f"/proc/{self.pid}/fd"))
-
-    def rss_kib(self):
-        with open(f"/proc/{self.pid}/status", encoding="ascii") as f:
-            return next(int(line.split()[1]) for line in f if line.startswith("VmRSS"))
 
     def cpu_seconds(self):
         with open(f"/proc/{self.pid}/stat", encoding="ascii") as f:

@@ -58,7 +58,7 @@ static const char pod_text[] =
     "\"uid\":\"u-9\",\"resourceVersion\":\"123\",\"deletionTimestamp\":\"2026-11-30T09:21:47Z\","
     "\"annotations\":{\"route.fairlead.dev/releases\":\"minio\",\"fairlead.dev/log-level\":\"debug\","
     "\"kubectl.kubernetes.io/x\":\"fairlead.dev/no\",\"notfairlead.dev/a\":\"1\","
-    "\"Backend.FairLead.Dev/m\":\"{peers: [\\\"a\\\"]}\\n\\u00fc\\ud83d\\ude00\",\"fairlead.dev\":\"no\"},"
+    "\"Backend.FairLead.Dev/m\":\"{peers: [\\\"a\\\"]}\\n\\u00fc\\u0000\\ud83d\\ude00\",\"fairlead.dev\":\"no\"},"
     "\"managedFields\":[{\"fieldsV1\":{\"f:spec\":{\"f:nodeName\":{}}}}]},"
     "\"spec\":{\"containers\":[{\"name\":\"app\",\"env\":[{\"name\":\"nodeName\",\"value\":\"}\"}]}],"
     "\"initContainers\":[{\"name\":\"fairlead\"}],\"nodeName\":\"node-7\","
@@ -184,7 +184,7 @@ static void a_pod_with_our_sidecar(void **state)
     assert_int_equal(p.gate, FL_GATE_TRUE);
     assert_int_equal(p.annotation_count, 3);
     assert_string_equal(p.annotations[0].key, "Backend.FairLead.Dev/m");
-    assert_string_equal(p.annotations[0].value, "{peers: [\"a\"]}\n\xc3\xbc\xf0\x9f\x98\x80");
+    assert_string_equal(p.annotations[0].value, "{peers: [\"a\"]}\n\xc3\xbc\xef\xbf\xbd\xf0\x9f\x98\x80");
     assert_string_equal(p.annotations[1].key, "fairlead.dev/log-level");
     assert_string_equal(p.annotations[1].value, "debug");
     assert_string_equal(p.annotations[2].key, "route.fairlead.dev/releases");

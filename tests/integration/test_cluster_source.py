@@ -35,9 +35,9 @@ class Ground:
         made.update(more)
         return made
 
-    def start(self, wait=True, lead=True, **more):
+    def start(self, wait=True, lead=True, env=None, **more):
         self.ctl = self.start_controller(self.config(**more), wait=wait,
-                                         env={"KUBECONFIG": self.api.kubeconfig(self.folder)})
+                                         env={"KUBECONFIG": self.api.kubeconfig(self.folder), **(env or {})})
         self.listen = self.ctl.config["listen"]
         if wait and lead:
             self.leads()
@@ -95,6 +95,11 @@ def sidecars():
 @pytest.fixture
 def ground(kube_api, sidecars, controller, folder, key):  # noqa: F811
     return Ground(kube_api, sidecars, controller, folder, key)
+
+
+def content(push):
+    """What a push says, without whose word it is."""
+    return {k: v for k, v in push.state.items() if k in ("routes", "backends")} if push else None
 
 
 def peers(push, backend="minio"):
@@ -363,3 +368,115 @@ def test_a_reload_says_that_the_election_is_taken_at_the_start(ground):
     ground.reload()
     time.sleep(0.2)
     assert len(ground.ctl.events("taken at the start")) == 2, "what is in force needs no restart"
+
+
+# ---- much at once ----
+
+HOSTILE = {
+    ROUTE + "quote": '"}],"epoch":1e9,"x":["', ROUTE + "back\\slash": "minio", ROUTE + "new\nline": "minio",
+    ROUTE + "nul": "a\u0000b", ROUTE + "wide": "\u2028\U0001f600\ufffd\u202e", ROUTE + "deep": "[" * 3000,
+    ROUTE + "long": "x" * 20000, ROUTE + "service": "s" * 253 + "." + "n" * 253 + ":65535",
+    ROUTE + "name": "a" * 63 + "." + "b" * 63 + ":" + "c" * 15, ROUTE + "label": 'x"y.z:1',
+    "backend.fairlead.dev/" + "b" * 253: "{service: storage/minio:s3}",
+    'backend.fairlead.dev/a"b': "{service: storage/minio:s3}",
+    "backend.fairlead.dev/anchors": "&a [*a, *a]", "fairlead.dev/routes": "routes: {'*': {backend: \"\\\"\\x00\"}}",
+    "fairlead.dev/log-level": "\x1b[31m", "FAIRLEAD.dev/Log-Level": "info",
+    "route.fairlead.dev/": "minio", "x.y.fairlead.dev/z": "1",
+}
+
+
+def test_hostile_annotations_stay_texts(ground):
+    ground.store("10.0.0.1")
+    ip = ground.pod("evil", annotations=HOSTILE)
+    many = ground.pod("many", annotations={f"{ROUTE}b{i}": "minio" if i % 2 else f"no-{i}" for i in range(3000)})
+    lone = [ground.pod(f"h{i}", annotations={k: v}) for i, (k, v) in enumerate(HOSTILE.items())]
+    ground.start()
+    for one in [ip, *lone]:
+        ground.sidecars.wait(one)
+    push = ground.sidecars.wait(many)
+    assert len(routes(push)) == 1024 and sum("invalid" in r for r in routes(push).values()) == 512
+    for page in ("backends", "pods", "services"):
+        ground.ctl.admin(f"/_/api/admin/{page}")
+    pods = {p["name"]: p for p in ground.ctl.admin("/_/api/admin/pods")["pods"]}
+    assert not pods["evil"]["config_ok"] and len(pods["many"]["config_findings"]) == 100
+    metrics = ground.ctl.metrics()
+    assert metrics.sum("fairlead_controller_annotation_errors", namespace="shop") > 1500
+    wait_until("Events", lambda: len(ground.events("InvalidAnnotation")) > 5, 10)
+    assert all(len(e["note"]) <= 1024 and "\x1b" not in e["note"] for e in ground.events())
+    assert not any("\x1b" in line for line in ground.ctl.err.lines)
+
+
+def test_after_any_history_pods_have_what_a_new_controller_gives_them(ground):
+    """And memory stays what it is."""
+    random.seed(20261130)
+    said = [{}, {ROUTE + "a": "minio"}, {ROUTE + "a": "minio", ROUTE + "b": "store:9000"},
+            {ROUTE + "a": "store.blue:9000"}, {ROUTE + "a": "minio", ROUTE + "c": "nowhere"},
+            {"fairlead.dev/routes": "routes: {'*': {backend: minio}, x: {backend: nowhere}}"}]
+    names = [(namespace, f"p{i}") for namespace in ("red", "blue") for i in range(6)]
+    spaces = {("storage", "minio"), ("red", "store"), ("blue", "store"), ("blue", "idle")}
+    there, spare = {}, [ground.sidecars.add() for _ in range(16)]
+
+    def annotations(pod):
+        return random.choice(said[:4]) if pod in there else random.choice(said)  # an edit that is bad keeps routes
+
+    def change():
+        what, pod = random.randrange(14), random.choice(names)
+        if what < 3 and pod not in there:
+            there[pod] = ground.pod(pod[1], pod[0], ip=spare.pop(0), annotations=annotations(pod))
+        elif what < 3:
+            ground.annotate(pod[1], annotations(pod), pod[0])
+        elif what == 3 and pod in there:
+            ground.api.remove("pods", *pod)
+            spare.append(there.pop(pod))
+        elif what == 4 and pod in there:
+            spare.append(there[pod])
+            there[pod] = spare.pop(0)
+            ground.api.patch("pods", *pod, {"status": {"podIP": there[pod], "podIPs": [{"ip": there[pod]}]}})
+        elif what < 10:
+            namespace, name = random.choice(sorted(spaces))
+            ground.store(*(f"10.{random.randrange(3)}.0.{random.randrange(1, 9)}" for _ in range(random.randrange(4))),
+                         namespace=namespace, name=name, slice_name=f"{name}-{random.choice('ab')}")
+        elif what == 10:
+            namespace, name = random.choice(sorted(spaces))
+            if ground.api.get("services", namespace, name):
+                ground.api.remove("services", namespace, name)
+        elif what == 11:
+            resource = random.choice(("pods", "services", "endpointslices"))
+            random.choice((ground.api.end, ground.api.cut, lambda r: ground.api.error(r, 410, "old", reason="Expired")))(
+                resource)
+        elif what == 12 and random.random() < 0.3:
+            ground.reload(probe_defaults={"interval": f"{random.randrange(40, 60)}s", "timeout": "1s"})
+
+    ground.start(env={"ASAN_OPTIONS": "exitcode=99:detect_leaks=1:quarantine_size_mb=1"})
+    sizes = []
+    for step in range(500):
+        change()
+        if step % 10 == 0:
+            time.sleep(0.02)
+        if step in (200, 499):
+            sizes.append(ground.ctl.rss_kib())
+    for namespace, name in sorted(spaces):
+        ground.store("10.9.9.9", namespace=namespace, name=name, slice_name=f"{name}-end")
+    for resource in ("pods", "services", "endpointslices"):
+        wait_until(f"{resource} are watched", lambda: ground.api.watching(resource) == 1, 30)  # noqa: B023
+    ground.reload()
+    had = {}
+
+    def settled():
+        """Everybody has the end, whatever of it is in his state, and it stays so."""
+        before, had_before = dict(had), bool(had)
+        had.update({pod: content(ground.sidecars.last(ip)) for pod, ip in there.items()})
+        return had_before and before == had and ground.counts() == len(there)
+
+    wait_until("all is quiet", settled, 30, 0.5)
+    ground.ctl.terminate()
+    assert ground.ctl.wait(10) == 0
+    counts = {pod: len(ground.sidecars.pushes(ip)) for pod, ip in there.items()}
+    ground.start()
+    for pod, ip in there.items():
+        ground.sidecars.wait(ip, after=counts[pod])
+    wait_until("all is known", lambda: ground.counts() == len(there))
+    for pod, ip in there.items():
+        wait_until(lambda: f"{pod} had {had[pod]}, gets {content(ground.sidecars.last(ip))}",  # noqa: B023
+                   lambda: content(ground.sidecars.last(ip)) == had[pod])  # noqa: B023
+    assert sizes[1] - sizes[0] < 6 * 1024, sizes

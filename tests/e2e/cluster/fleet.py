@@ -1,5 +1,5 @@
-"""The product as people run it, in containers of a real node: two controllers behind an election, stores that write down
-what they did, and an application with the sidecar as native sidecar."""
+"""The product as people run it, in containers of a real node: two controllers behind an election, stores that write
+down what they did, and an application with the sidecar as native sidecar."""
 import collections
 import contextlib
 import json
@@ -134,7 +134,8 @@ class Fleet:
         self.node.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "signing"},
                          "stringData": {"push.key": read(self.key.private)}}, self.home.name)
         self.home.config("controller", **{"fairlead.yaml": {
-            "source": "kubernetes", "push": {"signing_key_file": "/keys/push.key"}, "probe_defaults": {"interval": "2s"},
+            "source": "kubernetes", "push": {"signing_key_file": "/keys/push.key"},
+            "probe_defaults": {"interval": "2s"},
             "leader_election": {"namespace": self.home.name, "name": "fairlead-controller"}, "backends": {
                 name: {"protocol": protocol, "probe": {"type": "tcp"},
                        "service": {"namespace": self.ns.name, "name": service, "port": "s3"}}

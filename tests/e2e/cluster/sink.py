@@ -1,5 +1,5 @@
-"""Many sidecars for little: pods that are only objects, whose addresses all lead to one program which takes their pushes
-and writes them down (tests/support/push_sink.c); and objects by the thousand."""
+"""Many sidecars for little: pods that are only objects, whose addresses all lead to one program which takes their
+pushes and writes them down (tests/support/push_sink.c); and objects by the thousand."""
 import concurrent.futures
 import contextlib
 import http.client

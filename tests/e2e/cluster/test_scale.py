@@ -1,5 +1,5 @@
-"""How soon a change reaches the sidecars, that no half-seen change empties a pool, and what many pods and endpoints cost
-the controller. Slices are written by hand; most sidecars are played by one sink (sink.py). Figures are printed; the
+"""How soon a change reaches the sidecars, that no half-seen change empties a pool, and what many pods and endpoints
+cost the controller. Slices are written by hand; most sidecars are played by one sink (sink.py). Figures are printed; the
 limits are generous, for this may run on a slow machine."""
 import os
 import pathlib
@@ -30,8 +30,8 @@ class Many(Shop):
         """backends: names of services that the controller has as backends of the same names."""
         super().__init__(plane, folder)
         self.sink, self.bulk = Sink(plane, folder), Bulk(plane)
-        self.store = placed(ClusterOrigin, cluster=plane)(plane.binary("fairlead-origin"), "all", "0.0.0.0:9000", origin,
-                                                          ledger=bool(origin))
+        self.store = placed(ClusterOrigin, cluster=plane)(plane.binary("fairlead-origin"), "all", "0.0.0.0:9000",
+                                                          origin, ledger=bool(origin))
         for name in backends:
             self.ns.service(name, {"s3": 9000}, selector={})
         self.settings = self.config(probe_defaults={"interval": interval}, backends={

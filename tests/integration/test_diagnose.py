@@ -153,5 +153,21 @@ def test_each_fault_is_found_by_one_command_and_by_one_request(ground):
     assert lines["ok"][2] == lines["two"][2] == "healthy"
 
 
+def test_a_verdict_from_before_the_fault_is_replaced_by_asking_at_once(sidecar, origin):
+    """The guide's word on `healthy` beside a bucket that fails: a store that answers, but wrongly, is left to the next
+    probe; the command of section 2 does not wait for it."""
+    o = origin("a")
+    s = sidecar({"boot_probe": "warn", "routes": {"b": {"backend": "refused"}}, "backends": {
+        "refused": backend(o, protocol="s3", probe={"type": "s3", "interval": "10m", "timeout": "5s"})}})
+    wait_until("the first verdict", lambda: s.backend("refused")["verdict"]["status"] == "healthy", 10)
+    first, ask = commands()[0][0], next(c for c, _ in commands() if "/probe" in c)
+    o.rules("status=503 code=SlowDown")
+    response = s.get("/b/k")
+    assert response.status == 503 and response.header("X-Fairlead-Error") is None
+    assert run(s, first).split("\t")[:3] == ["refused", "b", "healthy"]
+    assert '"status":"erroring","code":"http_503"' in run(s, ask)
+    assert run(s, first).split("\t")[2:4] == ["erroring", "http_503"]
+
+
 def test_the_guide_has_commands():
     assert len(commands()) >= 12 and all(shown for _, shown in commands())

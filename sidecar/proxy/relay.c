@@ -450,7 +450,7 @@ enum fl_relay_step fl_relay_run(struct fl_exchange *x)
         if (r->broken) {
             return FL_RELAY_TRUNCATED;
         }
-        if (!x->attempt.up->readable || i == (x->spliced.held ? SPLICE_ROUNDS : ROUNDS)) {
+        if (!x->attempt.up->readable || i >= (x->spliced.held ? SPLICE_ROUNDS : ROUNDS)) {
             rest(x);
             if (x->attempt.up->readable) {
                 fl_exchange_again(x);

@@ -1,7 +1,7 @@
 /* what only a cluster has: watches, leadership, annotations, services from slices */
-#include <string.h>
-
 #include "controller/admin/pages.h"
+
+#define SPACES_BYTES_MAX ((size_t)16 << 20)
 
 /* ---- membership, whatever its source ---- */
 
@@ -66,52 +66,69 @@ static void put_watches(struct fl_fmt *out, const struct fl_admin_view *v)
     }
 }
 
-/* Groups of one namespace are one series: summed up at the first of them that has errors. */
-static bool sum_faults(const struct fl_admin_view *v, const struct fl_pod_overlay *first,
-                       uint64_t sums[FL_ANNOTATION_FAULT_COUNT])
+struct space { /* a namespace with errors, which is one series a kind */
+    const char *name;
+    struct space *next;
+    uint64_t sums[FL_ANNOTATION_FAULT_COUNT];
+};
+
+struct spaces {
+    struct fl_arena arena;
+    struct fl_smap by_name;
+    struct space *first, **last;
+};
+
+/* NULL: no memory, this namespace is not counted. */
+static struct space *space_of(struct spaces *all, const char *name)
+{
+    struct space *one = fl_smap_get(&all->by_name, fl_span_of(name));
+    if (one != NULL) {
+        return one;
+    }
+    one = fl_arena_alloc(&all->arena, sizeof(*one));
+    if (one == NULL || fl_smap_put(&all->by_name, fl_span_of(name), one) < 0) {
+        return NULL;
+    }
+    *one = (struct space){.name = name};
+    *all->last = one;
+    all->last = &one->next;
+    return one;
+}
+
+static void sum_faults(struct spaces *all, const struct fl_admin_view *v)
 {
     const struct fl_pod_overlay *o;
     const struct fl_group *at = NULL;
     uint32_t pods;
-    bool met = false;
-    memset(sums, 0, FL_ANNOTATION_FAULT_COUNT * sizeof(*sums));
     while ((o = fl_delivery_next_overlay(v->delivery, &at, &pods)) != NULL) {
-        if (o->errors == 0 || strcmp(o->namespace, first->namespace) != 0) {
-            continue;
-        }
-        if (!met && o != first) {
-            return false;
-        }
-        met = true;
-        for (unsigned i = 0; i < FL_ANNOTATION_FAULT_COUNT; i++) {
-            sums[i] += (uint64_t)o->faults[i] * pods;
+        struct space *one = o->errors > 0 ? space_of(all, o->namespace) : NULL;
+        for (unsigned i = 0; one != NULL && i < FL_ANNOTATION_FAULT_COUNT; i++) {
+            one->sums[i] += (uint64_t)o->faults[i] * pods;
         }
     }
-    return met;
 }
 
 static void put_annotation_errors(struct fl_fmt *out, const struct fl_admin_view *v)
 {
-    const struct fl_pod_overlay *o;
-    const struct fl_group *at = NULL;
-    uint64_t sums[FL_ANNOTATION_FAULT_COUNT];
-    uint32_t pods;
+    struct spaces all = {.last = &all.first};
+    fl_arena_init(&all.arena, SPACES_BYTES_MAX);
+    fl_smap_init(&all.by_name, (uint64_t)v->now_ms);
+    sum_faults(&all, v);
     fl_pages_metric_head(out, "annotation_errors", "gauge",
                          "Errors in the annotations of pods that have our sidecar, by kind.");
-    while ((o = fl_delivery_next_overlay(v->delivery, &at, &pods)) != NULL) {
-        if (o->errors == 0 || !sum_faults(v, o, sums)) {
-            continue;
-        }
+    for (const struct space *one = all.first; one != NULL; one = one->next) {
         for (unsigned i = 0; i < FL_ANNOTATION_FAULT_COUNT; i++) {
-            if (sums[i] > 0) {
+            if (one->sums[i] > 0) {
                 fl_fmt_printf(
                     out,
                     "fairlead_controller_annotation_errors{namespace=\"%s\",reason=\"%s\"} %llu\n",
-                    o->namespace, fl_annotation_fault_token((enum fl_annotation_fault)i),
-                    (unsigned long long)sums[i]);
+                    one->name, fl_annotation_fault_token((enum fl_annotation_fault)i),
+                    (unsigned long long)one->sums[i]);
             }
         }
     }
+    fl_smap_done(&all.by_name);
+    fl_arena_done(&all.arena);
 }
 
 void fl_pages_cluster_metrics(struct fl_fmt *out, const struct fl_admin_view *v)

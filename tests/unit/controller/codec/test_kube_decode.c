@@ -184,7 +184,8 @@ static void a_pod_with_our_sidecar(void **state)
     assert_int_equal(p.gate, FL_GATE_TRUE);
     assert_int_equal(p.annotation_count, 3);
     assert_string_equal(p.annotations[0].key, "Backend.FairLead.Dev/m");
-    assert_string_equal(p.annotations[0].value, "{peers: [\"a\"]}\n\xc3\xbc\xef\xbf\xbd\xf0\x9f\x98\x80");
+    assert_string_equal(p.annotations[0].value,
+                        "{peers: [\"a\"]}\n\xc3\xbc\xef\xbf\xbd\xf0\x9f\x98\x80");
     assert_string_equal(p.annotations[1].key, "fairlead.dev/log-level");
     assert_string_equal(p.annotations[1].value, "debug");
     assert_string_equal(p.annotations[2].key, "route.fairlead.dev/releases");

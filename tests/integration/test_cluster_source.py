@@ -379,6 +379,11 @@ HOSTILE = {
     ROUTE + "name": "a" * 63 + "." + "b" * 63 + ":" + "c" * 15, ROUTE + "label": 'x"y.z:1',
     "backend.fairlead.dev/" + "b" * 253: "{service: storage/minio:s3}",
     'backend.fairlead.dev/a"b': "{service: storage/minio:s3}",
+    "backend.fairlead.dev/far": "{service: {namespace: %s, name: %s, port: %s}}" % ("n" * 253, "s" * 253, "p" * 253),
+    "backend.fairlead.dev/" + "w" * 63: "{service: {namespace: %s, name: %s, port: %s}, probe: {type: http, path: /%s}}"
+                                        % ("n" * 63, "s" * 63, "p" * 63, "x" * 900),
+    "backend.fairlead.dev/host": "{peers: [{address: '%s:9000'}]}" % ".".join(["h" * 63] * 4)[:253],
+    ROUTE + "far": "far", ROUTE + "far2": "w" * 63, ROUTE + "host": "host",
     "backend.fairlead.dev/anchors": "&a [*a, *a]", "fairlead.dev/routes": "routes: {'*': {backend: \"\\\"\\x00\"}}",
     "fairlead.dev/log-level": "\x1b[31m", "FAIRLEAD.dev/Log-Level": "info",
     "route.fairlead.dev/": "minio", "x.y.fairlead.dev/z": "1",

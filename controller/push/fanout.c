@@ -12,6 +12,7 @@
 #define FIELD_MAX        256
 #define DAY_S            86400
 #define TEACH_LOOK_MS    250
+#define KEEP_MS          4000 /* a sidecar closes a connection that rests for 5 s */
 
 /* ---- one push ---- */
 
@@ -113,7 +114,7 @@ static int start(struct fl_sidecar *s)
                                       .answer_max_bytes = ANSWER_MAX_BYTES,
                                       .done = on_done,
                                       .arg = s,
-                                      .reuse = true,
+                                      .reuse = f->count <= f->keep_most,
                                       .forget_host = true};
     return fl_curl_start(f->curl, &conf, &s->call);
 }
@@ -218,16 +219,31 @@ const char *fl_fanout_keyid(const struct fl_fanout *f)
 
 /* ---- the pace ---- */
 
+/* Connections are kept for a burst of changes, and dropped together before sidecars close theirs:
+ * among thousands, libcurl would look through the living for every dead one. */
+static void drop_connections(struct fl_fanout *f)
+{
+    if (fl_fanout_now_ms(f) >= f->drop_kept_ms) {
+        f->drop_kept_ms = INT64_MAX;
+        fl_curl_drop_kept(f->curl);
+    }
+}
+
 static void drive(struct fl_fanout *f)
 {
     struct fl_push_target *t;
+    drop_connections(f);
     look_at_teaching(f);
     fl_push_plan_run(&f->plan, fl_fanout_now_ms(f));
     while (f->ring.count > 0 && (t = fl_push_plan_take(&f->plan)) != NULL) {
+        if (f->drop_kept_ms == INT64_MAX) {
+            f->drop_kept_ms = fl_fanout_now_ms(f) + KEEP_MS;
+        }
         send_newest(f, fl_container_of(t, struct fl_sidecar, target));
     }
     int64_t next_ms = fl_push_plan_next_ms(&f->plan);
     next_ms = f->teach_look_ms < next_ms ? f->teach_look_ms : next_ms;
+    next_ms = f->drop_kept_ms < next_ms ? f->drop_kept_ms : next_ms;
     if (next_ms == INT64_MAX) {
         fl_timer_off(&f->timer);
     } else {
@@ -354,7 +370,7 @@ int fl_fanout_new(const struct fl_fanout_conf *conf, struct fl_fanout **ret)
     }
     f->conf = *conf;
     f->timeout_ms = 5000;
-    f->teach_look_ms = INT64_MAX;
+    f->teach_look_ms = f->drop_kept_ms = INT64_MAX;
     fl_push_plan_init(&f->plan, conf->elected ? 0 : conf->epoch, conf->seed);
     fl_timer_init(&f->timer, on_timer);
     fl_task_init(&f->met, on_met);

@@ -47,7 +47,7 @@ struct fl_sidecar {
     struct fl_push_answer seen;
 
     /* of the failures in a row */
-    struct fl_cause error;
+    struct fl_cause *error; /* NULL: none, or no memory for it; thousands are well */
     const char *hint;
     int64_t failing_since_ms;
     char text[];
@@ -62,6 +62,8 @@ struct fl_fanout {
     struct fl_list looked; /* sidecars whose observations somebody has seen in this turn */
     struct fl_task met;    /* tells of `used` */
     int64_t timeout_ms;
+    int64_t drop_kept_ms; /* when the kept connections end; INT64_MAX: there are none */
+    uint32_t keep_most;
     int64_t told_epoch; /* the highest that epoch_met was called with */
     struct fl_key_ring ring;
     int64_t teach_until_ms, teach_look_ms; /* the latter INT64_MAX: not teaching */
@@ -73,6 +75,13 @@ struct fl_fanout {
     uint64_t mark;
     uint64_t totals[FL_PUSH_RESULT_COUNT];
 };
+
+/* Never NULL; empty while the last push was good. */
+static inline const struct fl_cause *fl_sidecar_error(const struct fl_sidecar *s)
+{
+    static const struct fl_cause none;
+    return s->error != NULL ? s->error : &none;
+}
 
 static inline int64_t fl_fanout_now_ms(const struct fl_fanout *f)
 {

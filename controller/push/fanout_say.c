@@ -1,3 +1,4 @@
+#include <stdlib.h>
 #include <string.h>
 
 #include "controller/push/fanout_inner.h"
@@ -20,8 +21,8 @@ static void say_failure(const struct fl_log *log, const struct fl_sidecar *s,
 {
     struct fl_log_line l;
     begin(log, &l, level, msg, s);
-    fl_log_text(&l, "code", s->error.code);
-    fl_log_text(&l, "cause", s->error.text);
+    fl_log_text(&l, "code", fl_sidecar_error(s)->code);
+    fl_log_text(&l, "cause", fl_sidecar_error(s)->text);
     if (s->hint[0] != '\0') {
         fl_log_text(&l, "hint", s->hint);
     }
@@ -63,14 +64,22 @@ static bool is_failure(enum fl_push_lesson lesson)
            lesson == FL_PUSH_FAILS_STILL;
 }
 
+static void keep_error(struct fl_sidecar *s, const struct fl_cause *cause)
+{
+    s->error = s->error != NULL ? s->error : malloc(sizeof(*s->error));
+    if (s->error != NULL) {
+        *s->error = *cause;
+    }
+}
+
 void fl_fanout_say(const struct fl_log *log, struct fl_sidecar *s,
                    const struct fl_push_judgement *j, enum fl_push_lesson lesson, int64_t sent,
                    int64_t now_ms)
 {
-    bool other = strcmp(s->error.code, j->cause.code) != 0;
+    bool other = strcmp(fl_sidecar_error(s)->code, j->cause.code) != 0;
     bool first = j->report.result == FL_PUSH_OK && !s->reached;
     if (is_failure(lesson)) {
-        s->error = j->cause;
+        keep_error(s, &j->cause);
         s->hint = j->hint;
         s->failing_since_ms = s->failing_since_ms ? s->failing_since_ms : now_ms;
     }
@@ -106,7 +115,8 @@ void fl_fanout_say(const struct fl_log *log, struct fl_sidecar *s,
     }
     if (j->report.result == FL_PUSH_OK) {
         s->reached = true;
-        s->error = (struct fl_cause){0};
+        free(s->error);
+        s->error = NULL;
         s->hint = "";
         s->failing_since_ms = 0;
     }

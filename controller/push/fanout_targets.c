@@ -8,6 +8,7 @@
 
 #define KEY_MAX           512 /* an address has at most 260 bytes, an id 128 */
 #define SPARE_CONNECTIONS 64
+#define CONNECTIONS_MAX   1200
 
 static void forget(struct fl_sidecar *s)
 {
@@ -22,6 +23,7 @@ static void free_sidecar(struct fl_sidecar *s)
     fl_fanout_break_off(s);
     forget(s);
     free(s->answer);
+    free(s->error);
     free(s);
 }
 
@@ -64,16 +66,16 @@ static const char *put(struct fl_fmt *f, const char *prefix, const char *text, c
     return at;
 }
 
-/* A kept connection for each, or in a burst of changes libcurl would look through all for one to
- * close at every push; but not more than a part of our descriptors. Sidecars close theirs after 5 s
- * of rest. */
+/* A kept connection for each or for none: libcurl would look through all for one to close at every
+ * push. Not more than a part of our descriptors. */
 static void keep_connections(struct fl_fanout *f)
 {
     struct rlimit files;
     unsigned most = f->cap + SPARE_CONNECTIONS;
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && most > files.rlim_cur / 4) {
-        most = (unsigned)(files.rlim_cur / 4);
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && most > files.rlim_cur / 2) {
+        most = (unsigned)(files.rlim_cur / 2);
     }
+    f->keep_most = most > SPARE_CONNECTIONS ? most - SPARE_CONNECTIONS : 0;
     fl_curl_keep_most(f->curl, most);
 }
 
@@ -264,7 +266,7 @@ void fl_fanout_fill_view(const struct fl_sidecar *s, struct fl_fanout_view *ret)
         .acked_unix_ms = s->acked_unix_ms,
         .lag_ms = fl_push_plan_lag_ms(&s->target, fl_fanout_now_ms(s->owner)),
         .failures = s->target.failures,
-        .error = &s->error,
+        .error = fl_sidecar_error(s),
         .hint = s->hint,
     };
 }

@@ -89,7 +89,7 @@ static void every_row_is_asked_and_nothing_is_said_when_all_is_well(void **state
     assert_string_equal(c->content_type, "application/json");
     assert_string_equal(
         c->body, "{\"apiVersion\":\"authorization.k8s.io/v1\",\"kind\":\"SelfSubjectAccessReview\","
-                 "\"spec\":{\"resourceAttributes\":{\"verb\":\"get\",\"resource\":\"pods\"}}}");
+                 "\"spec\":{\"resourceAttributes\":{\"verb\":\"list\",\"resource\":\"pods\"}}}");
     answer_all(NULL, NULL);
     assert_int_equal(kube.started, n);
     assert_int_equal(kube.most, 4);
@@ -152,12 +152,12 @@ static void equal_verbs_are_said_once(void **state)
     (void)state;
     (void)begin(true);
     answer_all("\"pods\"", "\"services\"");
-    assert_string_equal(cause.text, "the controller is not allowed to get/list/watch pods, "
+    assert_string_equal(cause.text, "the controller is not allowed to list/watch pods, "
                                     "services: apply the ClusterRole of "
                                     "deploy/manifests/controller-rbac.yaml");
     assert_string_equal(fl_self_check_sentence(check),
-                        "the controller is not allowed to get/list/watch pods (pushes); "
-                        "get/list/watch services (membership): apply the ClusterRole of "
+                        "the controller is not allowed to list/watch pods (pushes); "
+                        "list/watch services (membership): apply the ClusterRole of "
                         "deploy/manifests/controller-rbac.yaml");
 }
 
@@ -168,12 +168,12 @@ static void a_controller_without_any_role_is_told_all(void **state)
     answer_all("spec", NULL);
     assert_string_equal(cause.code, "not_allowed");
     assert_string_equal(cause.text,
-                        "the controller is not allowed to get/list/watch pods, services, "
+                        "the controller is not allowed to list/watch pods, services, "
                         "endpointslices.discovery.k8s.io; create/patch events.events.k8s.io and 2 "
                         "more: apply the roles of deploy/manifests/controller-rbac.yaml");
     assert_string_equal(
         fl_self_check_sentence(check),
-        "the controller is not allowed to get/list/watch pods (pushes); get/list/watch services, "
+        "the controller is not allowed to list/watch pods (pushes); list/watch services, "
         "endpointslices.discovery.k8s.io (membership); create/patch events.events.k8s.io "
         "(reports); create leases.coordination.k8s.io in fairlead (election); get/update "
         "leases.coordination.k8s.io fairlead-controller in fairlead (election): apply the roles of "
@@ -187,7 +187,7 @@ static void what_could_not_be_asked_is_said(void **state)
     script_fail(script_first(&kube), FL_CURL_CONNECT);
     answer_all(NULL, NULL);
     assert_string_equal(cause.code, "rights_unknown");
-    assert_string_equal(cause.text, "1 of 14 rights of the controller could not be asked for: "
+    assert_string_equal(cause.text, "1 of 11 rights of the controller could not be asked for: "
                                     "connect to 10.96.0.1:443 failed");
 }
 
@@ -202,7 +202,7 @@ static void what_is_missing_is_said_before_what_is_unknown(void **state)
     assert_string_equal(
         fl_self_check_sentence(check),
         "the controller is not allowed to patch events.events.k8s.io (reports): apply the "
-        "ClusterRole of deploy/manifests/controller-rbac.yaml; 2 of 14 rights of the controller "
+        "ClusterRole of deploy/manifests/controller-rbac.yaml; 2 of 11 rights of the controller "
         "could not be asked for: the answer is no SelfSubjectAccessReview");
 }
 
@@ -242,7 +242,7 @@ static void starts_that_fail_are_said(void **state)
     (void)begin(true);
     kube.start_fails = -ENOMEM;
     answer_all(NULL, NULL);
-    assert_string_equal(cause.text, "10 of 14 rights of the controller could not be asked for: "
+    assert_string_equal(cause.text, "7 of 11 rights of the controller could not be asked for: "
                                     "Cannot allocate memory");
 }
 

@@ -8,7 +8,7 @@
 
 #define KEY_MAX           512 /* an address has at most 260 bytes, an id 128 */
 #define SPARE_CONNECTIONS 64
-#define CONNECTIONS_MAX   1200
+#define CONNECTIONS_MAX   4096
 
 static void forget(struct fl_sidecar *s)
 {
@@ -67,11 +67,12 @@ static const char *put(struct fl_fmt *f, const char *prefix, const char *text, c
 }
 
 /* A kept connection for each or for none: libcurl would look through all for one to close at every
- * push. Not more than a part of our descriptors. */
+ * push. Not more than a part of our descriptors, and of our memory: one costs 3 KiB. */
 static void keep_connections(struct fl_fanout *f)
 {
     struct rlimit files;
     unsigned most = f->cap + SPARE_CONNECTIONS;
+    most = most < CONNECTIONS_MAX ? most : CONNECTIONS_MAX;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && most > files.rlim_cur / 2) {
         most = (unsigned)(files.rlim_cur / 2);
     }

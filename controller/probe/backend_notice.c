@@ -20,6 +20,7 @@ void fl_backend_notice_init(struct fl_backend_notice *n, const struct fl_log *lo
     n->told = told;
     n->arg = arg;
     fl_list_init(&n->memories);
+    n->expected = &n->memories;
 }
 
 static void forget(struct memory *m)
@@ -33,6 +34,7 @@ void fl_backend_notice_clear(struct fl_backend_notice *n)
     fl_list_each_safe (it, next, &n->memories) {
         forget(fl_container_of(it, struct memory, node));
     }
+    n->expected = &n->memories;
 }
 
 void fl_backend_notice_done(struct fl_backend_notice *n)
@@ -40,13 +42,29 @@ void fl_backend_notice_done(struct fl_backend_notice *n)
     fl_backend_notice_clear(n);
 }
 
-static struct memory *remember(struct fl_backend_notice *n, const char *name)
+static struct memory *find(struct fl_backend_notice *n, const char *name)
 {
+    if (n->expected != &n->memories) {
+        struct memory *m = fl_container_of(n->expected, struct memory, node);
+        if (strcmp(m->name, name) == 0) {
+            return m;
+        }
+    }
     fl_list_each (it, &n->memories) {
         struct memory *m = fl_container_of(it, struct memory, node);
         if (strcmp(m->name, name) == 0) {
             return m;
         }
+    }
+    return NULL;
+}
+
+static struct memory *remember(struct fl_backend_notice *n, const char *name)
+{
+    struct memory *known = find(n, name);
+    if (known != NULL) {
+        n->expected = known->node.next;
+        return known;
     }
     size_t len = strlen(name) + 1;
     struct memory *m = calloc(1, sizeof(*m) + len);
@@ -100,6 +118,7 @@ void fl_backend_notice_begin(struct fl_backend_notice *n)
     fl_list_each (it, &n->memories) {
         fl_container_of(it, struct memory, node)->seen = false;
     }
+    n->expected = n->memories.next;
 }
 
 void fl_backend_notice_look(struct fl_backend_notice *n, const struct fl_verdict_table *verdicts,
@@ -135,4 +154,5 @@ void fl_backend_notice_end(struct fl_backend_notice *n)
             forget(m);
         }
     }
+    n->expected = &n->memories;
 }

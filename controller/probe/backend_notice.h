@@ -23,6 +23,7 @@ struct fl_backend_notice {
     void (*told)(void *arg, const struct fl_backend_news *news); /* NULL: nobody listens */
     void *arg;
     struct fl_list memories;
+    struct fl_list *expected; /* of memories: looks come in the order of the last time, mostly */
 };
 
 void fl_backend_notice_init(struct fl_backend_notice *n, const struct fl_log *log,

@@ -1,6 +1,6 @@
 """How soon a change reaches the sidecars, that no half-seen change empties a pool, and what many pods and endpoints
-cost the controller. Slices are written by hand; most sidecars are played by one sink (sink.py). Figures are printed; the
-limits are generous, for this may run on a slow machine."""
+cost the controller. Slices are written by hand; most sidecars are played by one sink (sink.py). Figures are printed;
+the limits are generous, for this may run on a slow machine."""
 import os
 import pathlib
 import random

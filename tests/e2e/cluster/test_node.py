@@ -55,8 +55,10 @@ def test_a_deployment_rolls_over_and_its_service_answers_all_the_time(node):
 
     def rolled():
         assert call((address, 80), "GET", "/up", timeout=10).status == 200
-        status = node.api.get(f"{APPS}/namespaces/{ns}/deployments/web")["status"]
-        return status.get("updatedReplicas") == status.get("replicas") == status.get("availableReplicas") == 2
+        deployment = node.api.get(f"{APPS}/namespaces/{ns}/deployments/web")
+        status = deployment["status"]  # of an older generation for a moment after the patch
+        return (status.get("observedGeneration") == deployment["metadata"]["generation"] and
+                status.get("updatedReplicas") == status.get("replicas") == status.get("availableReplicas") == 2)
 
     wait_until("the rollout", rolled, 60, 0.05)
     assert not before & uids(ns)

@@ -121,6 +121,25 @@ def test_a_pod_gets_its_members_and_their_changes(ground):
     ground.sidecars.wait(ip, lambda p: peers(p) == ["10.0.0.2:9000"])
 
 
+@pytest.mark.parametrize("late", ["endpointslices", "services"])
+def test_br32_a_controller_that_starts_pushes_no_partial_world(ground, late):
+    """One list comes seconds after the others, and one service has no endpoints."""
+    ground.store("10.0.0.1", "10.0.0.2", "10.0.0.3")
+    ground.api.put("services", service("storage", "empty", {"s3": 9000}))
+    ip = ground.pod("web")
+    ground.api.fail(late, "stream", 503, "not yet", times=3)
+    backends = {**BACKENDS, "nobody": {"service": {"namespace": "storage", "name": "empty", "port": "s3"},
+                                       "probe": {"type": "none"}}}
+    ground.start(wait=False, lead=False, backends=backends)
+    wait_until("the other lists are in", lambda: ground.api.watching("pods") == 1, 20)
+    time.sleep(0.5)
+    assert not ground.sidecars.pushes(ip)
+    assert ground.ctl.ask("GET", "/_/ready").status == 503
+    ground.sidecars.wait(ip, timeout=30)
+    assert all(peers(p) == ["10.0.0.1:9000", "10.0.0.2:9000", "10.0.0.3:9000"] for p in ground.sidecars.pushes(ip))
+    assert peers(ground.sidecars.last(ip), "nobody") == []
+
+
 def test_pods_that_cannot_be_reached_are_no_targets(ground):
     ground.store("10.0.0.1")
     ground.pod("no-address", ip="")

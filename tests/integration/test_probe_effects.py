@@ -263,13 +263,13 @@ def test_pushed_rejection_blocks_only_when_our_own_key_is_rejected_too(pushed, s
     s, controller = pushed(st.address, keys())
     asked = len(st.asked)
     controller.say("auth-rejected", "credentials rejected (the controller's)")
-    wait_until("an own look", lambda: len(st.asked) > asked)
+    wait_until("an own look", lambda: len(st.asked) > asked, 15)
     assert s.get("/releases/x").header("X-Fairlead-Error") is None
     assert s.backend("minio")["verdict"]["status"] == "healthy", "own evidence first"
     st.keys = {KEY: "another"}
     asked = len(st.asked)
     controller.say("auth-rejected", "credentials rejected (the controller's)")
-    wait_until("an own look", lambda: len(st.asked) > asked)
+    wait_until("an own look", lambda: len(st.asked) > asked, 15)
     v = verdict_becomes(s, "auth-rejected")
     assert v["cause"] == f"credentials rejected (status=403 code=SignatureDoesNotMatch key={MASKED})"
     assert s.get("/releases/x").header("X-Fairlead-Error") == "backend_unavailable"

@@ -131,7 +131,7 @@ def test_nothing_is_left_when_the_test_run_is_killed(kubernetes):
     folder = pathlib.Path(tempfile.mkdtemp(prefix="fl-node-"))
     build = os.environ.get("FAIRLEAD_BUILD", "build/release")
     links, mounts = os.listdir("/sys/class/net"), open("/proc/self/mounts", encoding="ascii").read()
-    with subprocess.Popen([sys.executable, "-c", MURDERED.format(path=repr(sys.path[:4])), folder, kubernetes, build],
+    with subprocess.Popen([sys.executable, "-c", MURDERED.format(path=repr(sys.path)), folder, kubernetes, build],
                           stdout=subprocess.PIPE, text=True) as run:
         group, *inside = run.stdout.readline().split()
         inside = {pid: start_time(pid) for pid in inside}

@@ -9,14 +9,20 @@
     ((size_t)8 << 20) /* of one decoded object: a slice has 1,000 endpoints at most */
 #define INJECTED_SELECTOR "fairlead.dev/injected=true"
 
+struct feed { /* what one watch brings */
+    struct fl_kube_source *source;
+    enum fl_kube_resource resource;
+    bool known;   /* listed once */
+    bool listing; /* what comes is not in force before the list is whole */
+};
+
 struct fl_kube_source {
     struct fl_reactor *reactor;
     struct fl_slices *slices;
     struct fl_pods *pods;
     struct fl_kube_watch *watches[FL_KUBE_RESOURCES];
-    bool known[FL_KUBE_RESOURCES];
-    bool listing[FL_KUBE_RESOURCES]; /* what comes is not in force before the list is whole */
-    struct fl_timer held;            /* the next end of a hold in slices */
+    struct feed feeds[FL_KUBE_RESOURCES];
+    struct fl_timer held; /* the next end of a hold in slices */
     struct fl_task tell;
     bool members_changed, pods_changed; /* since it was told */
     void (*changed)(void *arg, bool members, bool pods);
@@ -61,136 +67,133 @@ static int64_t now_ms(const struct fl_kube_source *s)
     return fl_reactor_now_ms(s->reactor);
 }
 
-/* ---- slices ---- */
+/* ---- what is particular to a resource ---- */
 
-static void slices_begin(void *arg)
+static void slices_begin(struct fl_kube_source *s)
 {
-    struct fl_kube_source *s = arg;
-    s->listing[FL_KUBE_SLICES] = true;
     fl_slices_begin(s->slices);
 }
 
-static void slices_synced(void *arg)
+static void slices_end(struct fl_kube_source *s)
 {
-    struct fl_kube_source *s = arg;
     fl_slices_end(s->slices, now_ms(s));
-    s->listing[FL_KUBE_SLICES] = false;
-    s->known[FL_KUBE_SLICES] = true;
-    mark_members(s);
 }
 
-static bool slices_object(void *arg, enum fl_kube_event event, struct fl_span json)
+static bool slices_take(struct fl_kube_source *s, enum fl_kube_event event, struct fl_span json,
+                        struct fl_arena *a, bool *ret_changed)
 {
-    struct fl_kube_source *s = arg;
-    struct fl_arena a;
     struct fl_kube_slice slice;
-    fl_arena_init(&a, OBJECT_ARENA_BYTES);
-    bool good = fl_kube_decode_slice(json, &a, &slice) == 0;
-    if (good && event == FL_KUBE_DELETED) {
+    *ret_changed = true;
+    if (fl_kube_decode_slice(json, a, &slice) < 0) {
+        return false;
+    }
+    if (event == FL_KUBE_DELETED) {
         fl_slices_remove(s->slices, slice.meta.namespace, slice.meta.name, now_ms(s));
-    } else if (good) {
-        good = fl_slices_put(s->slices, &slice, now_ms(s)) == 0;
+        return true;
     }
-    fl_arena_done(&a);
-    if (good && !s->listing[FL_KUBE_SLICES]) {
-        mark_members(s);
-    }
-    return good;
+    return fl_slices_put(s->slices, &slice, now_ms(s)) == 0;
 }
 
-/* ---- services ---- */
-
-static void services_begin(void *arg)
+static void services_begin(struct fl_kube_source *s)
 {
-    struct fl_kube_source *s = arg;
-    s->listing[FL_KUBE_SERVICES] = true;
     fl_slices_begin_services(s->slices);
 }
 
-static void services_synced(void *arg)
+static void services_end(struct fl_kube_source *s)
 {
-    struct fl_kube_source *s = arg;
     fl_slices_end_services(s->slices, now_ms(s));
-    s->listing[FL_KUBE_SERVICES] = false;
-    s->known[FL_KUBE_SERVICES] = true;
-    mark_members(s);
 }
 
-static bool services_object(void *arg, enum fl_kube_event event, struct fl_span json)
+static bool services_take(struct fl_kube_source *s, enum fl_kube_event event, struct fl_span json,
+                          struct fl_arena *a, bool *ret_changed)
 {
-    struct fl_kube_source *s = arg;
-    struct fl_arena a;
     struct fl_kube_service service;
-    fl_arena_init(&a, OBJECT_ARENA_BYTES);
-    bool good = fl_kube_decode_service(json, &a, &service) == 0;
-    if (good && event == FL_KUBE_DELETED) {
+    *ret_changed = true;
+    if (fl_kube_decode_service(json, a, &service) < 0) {
+        return false;
+    }
+    if (event == FL_KUBE_DELETED) {
         fl_slices_remove_service(s->slices, service.meta.namespace, service.meta.name, now_ms(s));
-    } else if (good) {
-        good = fl_slices_put_service(s->slices, &service) == 0;
+        return true;
     }
-    fl_arena_done(&a);
-    if (good && !s->listing[FL_KUBE_SERVICES]) {
-        mark_members(s);
-    }
-    return good;
+    return fl_slices_put_service(s->slices, &service) == 0;
 }
 
-/* ---- pods ---- */
-
-static void pods_begin(void *arg)
+static void pods_begin(struct fl_kube_source *s)
 {
-    struct fl_kube_source *s = arg;
-    s->listing[FL_KUBE_PODS] = true;
     fl_pods_begin(s->pods);
 }
 
-static void pods_synced(void *arg)
+static void pods_end(struct fl_kube_source *s)
 {
-    struct fl_kube_source *s = arg;
     (void)fl_pods_end(s->pods);
-    s->listing[FL_KUBE_PODS] = false;
-    s->known[FL_KUBE_PODS] = true;
-    mark_pods(s);
 }
 
-static bool pods_object(void *arg, enum fl_kube_event event, struct fl_span json)
+static bool pods_take(struct fl_kube_source *s, enum fl_kube_event event, struct fl_span json,
+                      struct fl_arena *a, bool *ret_changed)
 {
-    struct fl_kube_source *s = arg;
-    struct fl_arena a;
     struct fl_kube_pod pod;
-    bool changed = false;
-    fl_arena_init(&a, OBJECT_ARENA_BYTES);
-    bool good = fl_kube_decode_pod(json, &a, &pod) == 0;
-    if (good && event == FL_KUBE_DELETED) {
-        changed = fl_pods_remove(s->pods, pod.meta.namespace, pod.meta.name);
-    } else if (good) {
-        good = fl_pods_put(s->pods, &pod, &changed) == 0;
+    if (fl_kube_decode_pod(json, a, &pod) < 0) {
+        return false;
     }
-    fl_arena_done(&a);
-    if (good && changed && !s->listing[FL_KUBE_PODS]) {
-        mark_pods(s);
+    if (event == FL_KUBE_DELETED) {
+        *ret_changed = fl_pods_remove(s->pods, pod.meta.namespace, pod.meta.name);
+        return true;
     }
-    return good;
+    return fl_pods_put(s->pods, &pod, ret_changed) == 0;
 }
-
-/* ---- all three ---- */
 
 static const struct {
     const char *resource, *path, *selector;
-    void (*begin)(void *arg);
-    bool (*object)(void *arg, enum fl_kube_event event, struct fl_span json);
-    void (*synced)(void *arg);
+    void (*begin)(struct fl_kube_source *s);
+    bool (*take)(struct fl_kube_source *s, enum fl_kube_event event, struct fl_span json,
+                 struct fl_arena *a, bool *ret_changed);
+    void (*end)(struct fl_kube_source *s);
+    void (*mark)(struct fl_kube_source *s);
 } kinds[FL_KUBE_RESOURCES] = {
-    {"endpointslices", "/apis/discovery.k8s.io/v1/endpointslices", "", slices_begin, slices_object,
-     slices_synced},
-    {"services", "/api/v1/services", "", services_begin, services_object, services_synced},
-    {"pods", "/api/v1/pods", INJECTED_SELECTOR, pods_begin, pods_object, pods_synced},
+    {"endpointslices", "/apis/discovery.k8s.io/v1/endpointslices", "", slices_begin, slices_take,
+     slices_end, mark_members},
+    {"services", "/api/v1/services", "", services_begin, services_take, services_end, mark_members},
+    {"pods", "/api/v1/pods", INJECTED_SELECTOR, pods_begin, pods_take, pods_end, mark_pods},
 };
+
+/* ---- what is not ---- */
+
+static void on_begin(void *arg)
+{
+    struct feed *f = arg;
+    f->listing = true;
+    kinds[f->resource].begin(f->source);
+}
+
+static void on_synced(void *arg)
+{
+    struct feed *f = arg;
+    kinds[f->resource].end(f->source);
+    f->listing = false;
+    f->known = true;
+    kinds[f->resource].mark(f->source);
+}
+
+static bool on_object(void *arg, enum fl_kube_event event, struct fl_span json)
+{
+    const struct feed *f = arg;
+    struct fl_arena a;
+    bool changed = false;
+    fl_arena_init(&a, OBJECT_ARENA_BYTES);
+    bool good = kinds[f->resource].take(f->source, event, json, &a, &changed);
+    fl_arena_done(&a);
+    if (good && changed && !f->listing) {
+        kinds[f->resource].mark(f->source);
+    }
+    return good;
+}
 
 static int open_watches(struct fl_kube_source *s, const struct fl_kube_source_conf *conf)
 {
     int rc = 0;
     for (unsigned i = 0; rc == 0 && i < FL_KUBE_RESOURCES; i++) {
+        s->feeds[i] = (struct feed){.source = s, .resource = (enum fl_kube_resource)i};
         const struct fl_kube_watch_conf watch = {
             .kube = conf->kube,
             .reactor = conf->reactor,
@@ -199,10 +202,10 @@ static int open_watches(struct fl_kube_source *s, const struct fl_kube_source_co
             .path = kinds[i].path,
             .selector = kinds[i].selector,
             .seed = conf->seed + i,
-            .begin = kinds[i].begin,
-            .object = kinds[i].object,
-            .synced = kinds[i].synced,
-            .arg = s,
+            .begin = on_begin,
+            .object = on_object,
+            .synced = on_synced,
+            .arg = &s->feeds[i],
         };
         rc = fl_kube_watch_new(&watch, &s->watches[i]);
     }
@@ -256,12 +259,7 @@ void fl_kube_source_hurry(const struct fl_kube_source *s)
 
 bool fl_kube_source_known(const struct fl_kube_source *s)
 {
-    return s->known[FL_KUBE_SLICES] && s->known[FL_KUBE_SERVICES];
-}
-
-bool fl_kube_source_pods_known(const struct fl_kube_source *s)
-{
-    return s->known[FL_KUBE_PODS];
+    return s->feeds[FL_KUBE_SLICES].known && s->feeds[FL_KUBE_SERVICES].known;
 }
 
 const struct fl_slices *fl_kube_source_slices(const struct fl_kube_source *s)

@@ -43,7 +43,6 @@ fl_kube_source_free(struct fl_kube_source *s); /* accepts NULL, returns NULL */
 void fl_kube_source_hurry(const struct fl_kube_source *s);
 /* Slices and services were listed once: what is known is worth pushing. It stays true. */
 bool fl_kube_source_known(const struct fl_kube_source *s);
-bool fl_kube_source_pods_known(const struct fl_kube_source *s);
 const struct fl_slices *fl_kube_source_slices(const struct fl_kube_source *s);
 const struct fl_pods *fl_kube_source_pods(const struct fl_kube_source *s);
 void fl_kube_source_watch(const struct fl_kube_source *s, enum fl_kube_resource r,

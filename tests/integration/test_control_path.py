@@ -220,20 +220,20 @@ def test_every_way_of_replacing_a_file_is_seen(fake, controller, key, folder, ho
     if how == "link swapped":
         for n in (1, 2):
             with open(f"{folder}/v{n}.yaml", "w", encoding="utf-8") as f:
-                f.write(text.format(f"10.0.0.{n}"))
+                f.write(text.format(f"127.10.0.{n}"))
         os.symlink("v1.yaml", file.path)
     elif how == "configmap":
         for n in (1, 2):
             os.mkdir(f"{folder}/..v{n}")
             with open(f"{folder}/..v{n}/services.yaml", "w", encoding="utf-8") as f:
-                f.write(text.format(f"10.0.0.{n}"))
+                f.write(text.format(f"127.10.0.{n}"))
         os.symlink("..v1", f"{folder}/..data")
         os.symlink("..data/services.yaml", file.path)
     else:
-        file.write(text.format("10.0.0.1"))
+        file.write(text.format("127.10.0.1"))
     f = fake()
     controller(controller_config(key, file, f))
-    assert f.wait(1).peers("pool") == ["10.0.0.1:9000"]
+    assert f.wait(1).peers("pool") == ["127.10.0.1:9000"]
     if how == "link swapped":
         os.symlink("v2.yaml", file.path + ".new")
         os.rename(file.path + ".new", file.path)
@@ -242,13 +242,13 @@ def test_every_way_of_replacing_a_file_is_seen(fake, controller, key, folder, ho
         os.rename(f"{folder}/..data_tmp", f"{folder}/..data")
     else:
         with open(file.path, "w", encoding="utf-8") as out:
-            half = text.format("10.0.0.2")
+            half = text.format("127.10.0.2")
             out.write(half[:40])
             out.flush()
             time.sleep(0.3)
             assert len(f.pushes) == 1, "a file that is being written is not read"
             out.write(half[40:])
-    assert f.wait(2, 1).peers("pool") == ["10.0.0.2:9000"]
+    assert f.wait(2, 1).peers("pool") == ["127.10.0.2:9000"]
 
 
 def test_a_broken_file_changes_nothing_is_told_once_and_ages(sidecar, controller, origins, key, file):
@@ -287,8 +287,8 @@ def test_a_controller_without_membership_pushes_nothing(fake, controller, key, f
     time.sleep(0.5)
     assert not f.connects, "sidecars keep what they have"
     assert c.ask("GET", "/_/ready").status == 503
-    file.set("10.0.0.1")
-    assert f.wait(1, 1).peers("pool") == ["10.0.0.1:9000"]
+    file.set("127.10.0.1")
+    assert f.wait(1, 1).peers("pool") == ["127.10.0.1:9000"]
     assert c.ask("GET", "/_/ready").status == 200
 
 
@@ -445,7 +445,7 @@ def test_a_wiped_sidecar_is_filled_again_within_an_interval(sidecar, controller,
 
 def test_a_sidecar_that_is_down_is_tried_ever_more_rarely_and_told_at_the_third_failure(fake, controller, key, file):
     f = fake(lambda push: None)
-    file.set("10.0.0.1")
+    file.set("127.10.0.1")
     c = controller(controller_config(key, file, f, interval="200ms"))
     line = c.wait_event("SidecarUnreachable", 8)
     assert line["failures"] == 3 and line["sidecar"] == f.address and line["id"] == ID
@@ -470,14 +470,14 @@ def test_a_sidecar_that_is_down_is_tried_ever_more_rarely_and_told_at_the_third_
 ])
 def test_each_failure_has_its_cause_and_hint(fake, controller, key, file, answer, code, hint):
     f = fake(lambda push: answer)
-    file.set("10.0.0.1")
+    file.set("127.10.0.1")
     c = controller(controller_config(key, file, f, push={"signing_key_file": key.private, "timeout": "300ms"}))
     line = c.wait_event("push failed")
     assert line["code"] == code and hint in line["hint"] and f.address in line["cause"]
 
 
 def test_nobody_listens(dead, controller, key, file, fake):
-    file.set("10.0.0.1")
+    file.set("127.10.0.1")
     address = dead()
     config = controller_config(key, file)
     config["sidecars"] = [{"address": address, "id": ID}]
@@ -487,11 +487,11 @@ def test_nobody_listens(dead, controller, key, file, fake):
 
 def test_a_sidecar_may_be_given_by_name(fake, controller, key, file):
     f = fake()
-    file.set("10.0.0.1")
+    file.set("127.10.0.1")
     config = controller_config(key, file)
     config["sidecars"] = [{"address": f"localhost:{f.port}", "id": ID}, {"address": "no-such.invalid:1", "id": "x"}]
     c = controller(config)
-    assert f.wait(1).peers("pool") == ["10.0.0.1:9000"]
+    assert f.wait(1).peers("pool") == ["127.10.0.1:9000"]
     line = c.wait_event("push failed", sidecar="no-such.invalid:1", timeout=8)
     assert line["code"] in ("dns", "read_timeout", "connect_timeout")
 
@@ -499,14 +499,14 @@ def test_a_sidecar_may_be_given_by_name(fake, controller, key, file):
 # ---- the plan, seen from the wire -------------------------------------------------------------------------------
 def test_a_removal_goes_out_at_once_and_an_addition_settles(fake, controller, key, file):
     f = fake()
-    file.set("10.0.0.1", "10.0.0.2")
+    file.set("127.10.0.1", "127.10.0.2")
     controller(controller_config(key, file, f))
     f.wait(1)
     times = {"removal": [], "addition": []}
     for round_ in range(5):
-        moment = file.set("10.0.0.1")
+        moment = file.set("127.10.0.1")
         times["removal"].append(f.wait(2 * round_ + 2).at - moment)
-        moment = file.set("10.0.0.1", "10.0.0.2")
+        moment = file.set("127.10.0.1", "127.10.0.2")
         times["addition"].append(f.wait(2 * round_ + 3).at - moment)
     assert min(times["removal"]) < 0.02, times
     # `moment` is late when this process had to wait for its turn: one early figure proves nothing
@@ -520,17 +520,17 @@ def test_a_slow_sidecar_gets_the_newest_state_next_and_no_queue(fake, controller
 
     push_ok = push.FakeSidecar.accept
     f, quick = fake(slow), fake()
-    file.set("10.0.0.1")
+    file.set("127.10.0.1")
     config = controller_config(key, file, f, quick)
     config["sidecars"][1]["id"] = "quick"
     controller(config)
     f.wait(1)
     for n in range(2, 9):
-        file.set(f"10.0.0.{n}")  # each takes the one before away
+        file.set(f"127.10.0.{n}")  # each takes the one before away
         time.sleep(0.03)
-    assert f.wait(2, 2).peers("pool") == ["10.0.0.8:9000"], "none of those between"
+    assert f.wait(2, 2).peers("pool") == ["127.10.0.8:9000"], "none of those between"
     assert f.open_most == 1, "one push in flight"
-    wait_until("the quick one", lambda: quick.pushes[-1].peers("pool") == ["10.0.0.8:9000"])
+    wait_until("the quick one", lambda: quick.pushes[-1].peers("pool") == ["127.10.0.8:9000"])
     assert len(quick.pushes) >= 5, "a slow sidecar holds nobody up"
     time.sleep(0.7)
     assert len(f.pushes) == 2
@@ -538,7 +538,7 @@ def test_a_slow_sidecar_gets_the_newest_state_next_and_no_queue(fake, controller
 
 def test_an_unchanged_state_is_pushed_again_with_a_new_seq(fake, controller, key, file):
     f = fake()
-    file.set("10.0.0.1")
+    file.set("127.10.0.1")
     c = controller(controller_config(key, file, f, interval="200ms"))
     f.wait(4)
     assert [p.seq for p in f.pushes[:4]] == [1, 2, 3, 4] and len({p.epoch for p in f.pushes}) == 1
@@ -549,7 +549,7 @@ def test_an_unchanged_state_is_pushed_again_with_a_new_seq(fake, controller, key
 
 def test_another_hash_is_pushed_over_once_and_told_once(fake, controller, key, file):
     f = fake(lambda p: push.FakeSidecar.accept(p, "00000000000000ff"))
-    file.set("10.0.0.1")
+    file.set("127.10.0.1")
     c = controller(controller_config(key, file, f, interval="1s"))
     f.wait(2)
     assert f.pushes[1].at - f.pushes[0].at < 0.3, "at once"
@@ -614,7 +614,7 @@ def test_check_looks_at_the_membership_file_too(folder, key, file):
     file.write("services:\n  storage/minio:\n    ports: {s3: 9000}\n    endpoint: []\n")
     done = run(folder, controller_config(key, file), "--check")
     assert done.returncode == 2 and f"{file.path}:4: error" in done.stderr and "endpoints" in done.stderr
-    file.set("10.0.0.1")
+    file.set("127.10.0.1")
     done = run(folder, controller_config(key, file), "--check")
     assert done.returncode == 0
     done = run(folder, controller_config(key, file), "--show-config")
@@ -634,7 +634,7 @@ def test_a_taken_port_refuses_the_start(folder, key, file, ports):
 
 def test_sighup_reads_the_configuration_again_or_refuses_it(fake, controller, key, file):
     f, g = fake(), fake()
-    file.set("10.0.0.1")
+    file.set("127.10.0.1")
     config = controller_config(key, file, f)
     c = controller(config)
     f.wait(1)
@@ -652,7 +652,7 @@ def test_sighup_reads_the_configuration_again_or_refuses_it(fake, controller, ke
     c.write_config({**fresh, "sidecars": fresh["sidecars"][1:]})
     c.signal(signal.SIGHUP)
     c.wait_event("config applied", count=2)
-    file.set("10.0.0.2")
-    wait_until("g's push", lambda: g.pushes[-1].peers("pool") == ["10.0.0.2:9000"])
+    file.set("127.10.0.2")
+    wait_until("g's push", lambda: g.pushes[-1].peers("pool") == ["127.10.0.2:9000"])
     time.sleep(0.1)
-    assert f.pushes[-1].peers("pool") == ["10.0.0.1:9000"], "no longer one of ours"
+    assert f.pushes[-1].peers("pool") == ["127.10.0.1:9000"], "no longer one of ours"

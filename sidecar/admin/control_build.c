@@ -236,6 +236,8 @@ bool fl_control_merge(const struct fl_control *c, const struct fl_backend_conf *
         .own = w.own,
         .pushed = w.pushed,
         .pushed_age_ms = w.pushed != NULL ? now_ms - w.pushed->at_ms : 0,
+        .own_since_ms = w.own_since_ms,
+        .pushed_since_ms = w.pushed_since_ms,
         .expires_ms = FL_STALE_INTERVALS * b->probe.interval_ms,
         .now_ms = now_ms,
         .keyed = w.keyed,

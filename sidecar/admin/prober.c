@@ -15,6 +15,7 @@ struct watch {
     struct fl_prober *prober;
     struct fl_failed_request *failed; /* NULL: none */
     struct fl_verdict own, pushed;
+    int64_t own_since_ms, pushed_since_ms;
     int64_t pushed_until_ms; /* 0: none */
     int64_t interval_ms, fail_timeout_ms;
     int64_t opened_ms; /* when an answer last opened its quarantine; 0: never */
@@ -157,6 +158,7 @@ static void on_done(void *arg, const struct fl_verdict *v, bool answered)
     if (v->status != FL_VERDICT_UNKNOWN) { /* our own exhaustion says nothing of the peer */
         /* what was pushed is judged anew beside a newer own one, even if that says nothing new */
         changed = !fl_verdict_same(v, &w->own) || w->pushed_until_ms > now_of(w->prober);
+        w->own_since_ms = v->status != w->own.status ? v->at_ms : w->own_since_ms;
         w->own = *v;
     }
     plan_after_result(w);
@@ -211,6 +213,7 @@ static bool learn(struct watch *w)
     }
     fl_probe_run_swap(&w->peer.run, &from->peer.run);
     w->own = from->own;
+    w->own_since_ms = from->own_since_ms;
     w->answered = from->answered;
     w->answered_once = w->learnt = true;
     fl_probe_watch_count(&w->peer, w->own.status);
@@ -312,8 +315,14 @@ bool fl_prober_look(const struct fl_prober *p, const char *backend, const char *
         return false;
     }
     bool pushed = w->pushed_until_ms > now_of(p);
-    *ret = (struct fl_watch_view){&w->own, pushed ? &w->pushed : NULL,
-                                  fl_probe_watch_busy(&w->peer), fl_probe_run_keyed(w->peer.run)};
+    *ret = (struct fl_watch_view){
+        .own = &w->own,
+        .pushed = pushed ? &w->pushed : NULL,
+        .own_since_ms = w->own_since_ms,
+        .pushed_since_ms = w->pushed_since_ms,
+        .probing = fl_probe_watch_busy(&w->peer),
+        .keyed = fl_probe_run_keyed(w->peer.run),
+    };
     return true;
 }
 
@@ -330,6 +339,7 @@ bool fl_prober_pushed(struct fl_prober *p, const char *backend, const char *addr
     if (until_ms <= now_of(p)) {
         return false; /* came too old */
     }
+    w->pushed_since_ms = had && v->status == w->pushed.status ? w->pushed_since_ms : v->at_ms;
     w->pushed = *v;
     w->pushed_until_ms = until_ms;
     return changed;

@@ -47,8 +47,9 @@ struct fl_prober_conf {
 };
 
 struct fl_watch_view {
-    const struct fl_verdict *own;    /* status UNKNOWN: none yet */
-    const struct fl_verdict *pushed; /* NULL: none, or it has expired */
+    const struct fl_verdict *own;          /* status UNKNOWN: none yet */
+    const struct fl_verdict *pushed;       /* NULL: none, or it has expired */
+    int64_t own_since_ms, pushed_since_ms; /* when each status became what it is, by its probe */
     bool probing;
     bool keyed; /* own probes are signed */
 };

@@ -75,7 +75,8 @@ def test_both_views_are_shown(sidecar, controller, origin, key, file):
     tested = in_pod(pod, "POST", "/_/api/admin/backends/pool/probe")["verdict"]
     assert (tested["status"], tested["code"], tested["source"]) == ("unreachable", "network_unreachable", "own"), tested
     assert tested["cause"] == f"connect to {store.address} failed (Network is unreachable)"
-    assert verdict(pod)["other_view"] == "reachable from the controller, unreachable from this pod", verdict(pod)
+    wait_until("the controller to have looked since", lambda: verdict(pod)["other_view"] ==
+               "reachable from the controller, unreachable from this pod", 10)
     wait_until("the controller to hear of it", lambda: seen()["peers"][0]["sidecars"]["failing"] == 1, 10)
     peer = seen()["peers"][0]
     assert seen()["verdict"]["status"] == "healthy" and peer["sidecars"]["cause"] == tested["cause"]

@@ -144,6 +144,40 @@ def test_trust_blocks_before_the_own_look_has_ended(pair):
     wait_until("service", lambda: s.get("/x").status == 200, 8)
 
 
+def test_trust_blocks_once_for_one_opinion_however_often_it_is_said(pair):
+    """The controller says "unreachable" with every push; the pod has looked since and goes on looking."""
+    o, s, c = pair(here={"verdicts": "trust"}, interval="500ms")
+    o.forget()
+    o.rules(AWAY)
+    becomes(lambda: seen(c), "unreachable")
+    wait_until("the own look", lambda: verdict(s)["other_view"] == OTHER and not s.backend("pool")["blocked"])
+    s.wait_event("backend recovered")
+    said, version = len(s.events("backend")), s.admin("/_/api/admin/backends")["health_version"]
+    assert len(s.events("backend unhealthy")) == len(s.events("backend recovered")) == 1
+    assert not blocked_within(s, 4), "a refresh is no news"
+    assert len(s.events("backend")) == said and s.admin("/_/api/admin/backends")["health_version"] == version
+    assert len([e for e in o.ledger() if e.target == "/health"]) >= 4, "but it is asked about each time"
+    o.refuse()
+    becomes(lambda: verdict(s), "unreachable", 2)
+    assert s.backend("pool")["blocked"], "and when the pod sees it, too, it blocks"
+
+
+def test_a_look_from_before_the_change_is_shown_as_such(pair):
+    o, s, c = pair(interval="5s")
+
+    def ask(program):
+        return json.loads(program.ask("POST", "/_/api/admin/backends/pool/probe", b"",
+                                      {"Content-Type": "application/json"}).body)["verdict"]
+
+    assert ask(c)["status"] == "healthy"  # not again for a while
+    o.rules("path=/health rst_request=0")
+    view = "reachable from the controller, unreachable from this pod"
+    assert ask(s)["status"] == "unreachable"
+    wait_until("what the controller saw before", lambda: verdict(s)["other_view"] ==
+               f"{view}; the controller has not looked since")
+    wait_until("its look of now", lambda: verdict(s)["other_view"] == view, 12)
+
+
 def test_confirm_does_not(pair):
     _, s, _ = slow_look(pair, "confirm")
     assert not blocked_within(s, 1.5)

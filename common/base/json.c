@@ -63,13 +63,19 @@ void fl_json_secs(struct fl_json *j, const char *key, int64_t ms)
     fl_fmt_secs(j->out, ms * 1000);
 }
 
-void fl_json_time(struct fl_json *j, const char *key, int64_t unix_ms)
+void fl_json_null(struct fl_json *j, const char *key)
 {
     lead(j, key);
+    fl_fmt_text(j->out, "null");
+}
+
+void fl_json_time(struct fl_json *j, const char *key, int64_t unix_ms)
+{
     if (unix_ms <= 0) {
-        fl_fmt_text(j->out, "null");
+        fl_json_null(j, key);
         return;
     }
+    lead(j, key);
     fl_fmt_char(j->out, '"');
     fl_fmt_rfc3339(j->out, unix_ms);
     fl_fmt_char(j->out, '"');

@@ -21,6 +21,7 @@ void fl_json_span(struct fl_json *j, const char *key, struct fl_span value);
 void fl_json_int(struct fl_json *j, const char *key, int64_t value);
 void fl_json_uint(struct fl_json *j, const char *key, uint64_t value);
 void fl_json_bool(struct fl_json *j, const char *key, bool value);
+void fl_json_null(struct fl_json *j, const char *key);
 void fl_json_secs(struct fl_json *j, const char *key, int64_t ms);      /* 1.234 */
 void fl_json_time(struct fl_json *j, const char *key, int64_t unix_ms); /* RFC 3339; null when 0 */
 

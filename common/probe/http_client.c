@@ -116,8 +116,7 @@ static void finish(struct fl_http_client *c, const struct fl_http_answer *a, boo
     free_flight(f);
 }
 
-static void fail(struct fl_http_client *c, enum fl_outcome outcome, int os_errno,
-                 enum fl_http_error error)
+enum fl_probe_step fl_http_client_step(const struct fl_http_client *c)
 {
     static const enum fl_probe_step steps[] = {
         [STEP_IDLE] = FL_PROBE_STEP_NONE,       [STEP_QUEUED] = FL_PROBE_STEP_CONNECT,
@@ -125,9 +124,15 @@ static void fail(struct fl_http_client *c, enum fl_outcome outcome, int os_errno
         [STEP_SEND] = FL_PROBE_STEP_SEND,       [STEP_HEAD] = FL_PROBE_STEP_HEAD,
         [STEP_BODY] = FL_PROBE_STEP_HEAD,
     };
+    return steps[c->step];
+}
+
+static void fail(struct fl_http_client *c, enum fl_outcome outcome, int os_errno,
+                 enum fl_http_error error)
+{
     const struct fl_http_answer a = {
         .outcome = outcome,
-        .step = outcome == FL_OUTCOME_TLS_FAILED ? FL_PROBE_STEP_TLS : steps[c->step],
+        .step = outcome == FL_OUTCOME_TLS_FAILED ? FL_PROBE_STEP_TLS : fl_http_client_step(c),
         .os_errno = os_errno,
         .error = error,
         .reused = c->flight->reused,

@@ -67,6 +67,7 @@ struct fl_http_client *fl_http_client_free(struct fl_http_client *c);
 /* None may be under way. The callback comes in a later turn, never from within. 0 or -ENOMEM. */
 FL_MUST_USE int fl_http_client_ask(struct fl_http_client *c, const struct fl_http_ask *ask);
 bool fl_http_client_busy(const struct fl_http_client *c);
+enum fl_probe_step fl_http_client_step(const struct fl_http_client *c); /* where it is; busy */
 /* Ends what is under way without a callback, and closes the connection. */
 void fl_http_client_drop(struct fl_http_client *c);
 

@@ -245,6 +245,16 @@ bool fl_probe_run_busy(const struct fl_probe_run *p)
     return p->busy;
 }
 
+enum fl_probe_step fl_probe_run_step(const struct fl_probe_run *p)
+{
+    return fl_http_client_step(p->client);
+}
+
+int64_t fl_probe_run_began_ms(const struct fl_probe_run *p)
+{
+    return p->began_ms;
+}
+
 bool fl_probe_run_keyed(const struct fl_probe_run *p)
 {
     return p->keys_hash != 0;

@@ -18,6 +18,7 @@
 #include "common/io/reactor.h"
 #include "common/model/verdict.h"
 #include "common/probe/probe_target.h"
+#include "common/verdict/probe_plan.h"
 
 #define FL_PROBE_CONNECT_MS                                                                        \
     5000 /* a connect that takes longer than this (or the timeout, if shorter) has failed */
@@ -43,6 +44,9 @@ void fl_probe_run_cancel(struct fl_probe_run *p); /* the kept connection goes to
  * Neither is busy. */
 void fl_probe_run_swap(struct fl_probe_run **a, struct fl_probe_run **b);
 bool fl_probe_run_busy(const struct fl_probe_run *p);
+/* Of one that is under way: what it waits for, and since when it runs. */
+enum fl_probe_step fl_probe_run_step(const struct fl_probe_run *p);
+int64_t fl_probe_run_began_ms(const struct fl_probe_run *p);
 bool fl_probe_run_keyed(const struct fl_probe_run *p); /* the last one was signed */
 
 #endif

@@ -56,7 +56,8 @@ bool fl_probe_watches_asked(const struct fl_probe_watches *all, const char *back
 {
     fl_list_each (it, &all->list) {
         const struct fl_probe_watch *w = fl_container_of(it, struct fl_probe_watch, node);
-        if (w->round <= ticket && fl_probe_watch_busy(w) && strcmp(w->backend, backend) == 0) {
+        if (w->round <= ticket && fl_probe_watch_busy(w) &&
+            (backend == NULL || strcmp(w->backend, backend) == 0)) {
             return true;
         }
     }

@@ -48,7 +48,7 @@ void fl_probe_watches_done(struct fl_probe_watches *all); /* all are closed */
 void fl_probe_watches_unwant(struct fl_probe_watches *all);
 struct fl_probe_watch *fl_probe_watches_find(const struct fl_probe_watches *all,
                                              const char *backend, const char *address);
-/* A probe of the backend that began in round `ticket` or before is under way. */
+/* A probe of the backend (NULL: of any) that began in round `ticket` or before is under way. */
 bool fl_probe_watches_asked(const struct fl_probe_watches *all, const char *backend,
                             uint64_t ticket);
 /* Results so far by verdict status; they outlive the watches. False: none was ever opened. */

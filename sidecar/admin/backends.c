@@ -2,7 +2,12 @@
 
 #include <stdlib.h>
 
+#include "sidecar/admin/diagnosis.h"
 #include "sidecar/admin/view.h"
+
+#define ALL "*" /* no backend has this name */
+#define ALL_WAIT_MS                                                                                \
+    5000 /* a hang is decided after twice probe.timeout: people do not wait for that */
 
 static const char *source_name(enum fl_verdict_source s)
 {
@@ -129,11 +134,7 @@ static void put_buckets(const struct fl_control *c, struct fl_json *j,
     fl_json_open(j, "buckets", '[');
     for (uint32_t i = 0; i < c->current->route_count; i++) {
         const struct fl_snap_route *r = &c->current->routes[i];
-        bool here = r->policy.backend == b;
-        for (uint32_t k = 0; k < r->path_count; k++) {
-            here |= r->paths[k].policy.backend == b;
-        }
-        if (here) {
+        if (fl_view_routed(r, b)) {
             fl_json_text(j, NULL, r->conf->bucket);
         }
     }
@@ -167,6 +168,7 @@ static void put_backend(const struct fl_control *c, struct fl_json *j,
     put_unresolved(j, b->conf);
     fl_json_close(j, ']');
     put_buckets(c, j, b);
+    fl_diagnosis_put(c, j, b);
     fl_json_close(j, '}');
 }
 
@@ -210,8 +212,12 @@ static void unknown_backend(struct fl_mhd_call *call)
     fl_mhd_problem(call, 404, "not_found", "no backend of this name");
 }
 
-static void answer_probe(const struct fl_control *c, struct fl_mhd_call *call, const char *backend)
+static void answer_probe(struct fl_control *c, struct fl_mhd_call *call, const char *backend)
 {
+    if (strcmp(backend, ALL) == 0) {
+        fl_backends_list(call, c);
+        return;
+    }
     struct one one = {c, fl_control_find(c, backend)};
     if (one.b == NULL) {
         unknown_backend(call); /* gone while it was probed */
@@ -220,12 +226,17 @@ static void answer_probe(const struct fl_control *c, struct fl_mhd_call *call, c
     fl_mhd_reply_written(call, 200, "application/json", write_one, &one);
 }
 
+static bool is_asked(const struct fl_control *c, const char *backend, uint64_t ticket)
+{
+    return fl_prober_asked(c->prober, strcmp(backend, ALL) == 0 ? NULL : backend, ticket);
+}
+
 void fl_backends_answer_waits(struct fl_control *c)
 {
     fl_list_each_safe (it, next, &c->waits) {
         struct fl_probe_wait *w = fl_container_of(it, struct fl_probe_wait, node);
-        if (fl_prober_asked(c->prober, w->backend, w->ticket) ||
-            !fl_list_empty(&c->rebuild.node)) { /* the result is not yet in the snapshot */
+        bool over = !is_asked(c, w->backend, w->ticket) || fl_control_now_ms(c) >= w->until_ms;
+        if (!over || !fl_list_empty(&c->rebuild.node)) { /* the result is not yet in the snapshot */
             continue;
         }
         fl_list_remove(&w->node);
@@ -238,7 +249,8 @@ void fl_backends_probe(struct fl_mhd_call *call, void *arg)
 {
     struct fl_control *c = arg;
     struct fl_span name = fl_mhd_segment(call, 0); /* NUL-terminated by the bridge */
-    if (fl_control_find(c, name.ptr) == NULL) {
+    bool all = fl_span_is(name, ALL);
+    if (!all && fl_control_find(c, name.ptr) == NULL) {
         unknown_backend(call);
         return;
     }
@@ -249,8 +261,9 @@ void fl_backends_probe(struct fl_mhd_call *call, void *arg)
     }
     memcpy(w->backend, name.ptr, name.len);
     w->call = call;
-    w->ticket = fl_prober_ask(c->prober, w->backend);
-    if (!fl_prober_asked(c->prober, w->backend, w->ticket)) { /* nothing is probed there */
+    w->until_ms = all ? fl_control_now_ms(c) + ALL_WAIT_MS : INT64_MAX;
+    w->ticket = fl_prober_ask(c->prober, all ? NULL : w->backend);
+    if (!is_asked(c, w->backend, w->ticket)) { /* nothing is probed there */
         answer_probe(c, call, w->backend);
         free(w);
         return;

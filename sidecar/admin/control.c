@@ -129,6 +129,7 @@ static void on_tick(struct fl_timer *t)
         fl_control_changed(c);
     }
     fl_control_notice_health(c);
+    fl_backends_answer_waits(c);
     fl_control_tls_tick(c);
     fl_control_boot_gate(c);
     fl_timer_set(c->conf.reactor, t, fl_control_now_ms(c) + TICK_MS);

@@ -36,7 +36,8 @@ struct fl_probe_wait { /* a Test connection that waits for its round */
     struct fl_list node;
     struct fl_mhd_call *call;
     uint64_t ticket;
-    char backend[];
+    int64_t until_ms; /* then it is answered with what is known; INT64_MAX: when it is over */
+    char backend[];   /* "*": all */
 };
 
 struct fl_control {

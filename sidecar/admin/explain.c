@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/http1/headers.h"
+#include "sidecar/admin/diagnosis.h"
 #include "sidecar/admin/view.h"
 #include "sidecar/policy/route.h"
 
@@ -183,6 +184,9 @@ static void put_routed(const struct question *q, struct fl_json *j)
     fl_view_policy(j, p->conf);
     fl_json_close(j, '}');
     put_peers(q, j);
+    if (p->backend != NULL) {
+        fl_diagnosis_put(q->c, j, p->backend);
+    }
 }
 
 static void write_explanation(struct fl_fmt *out, void *arg)

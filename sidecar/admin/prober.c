@@ -15,7 +15,7 @@ struct watch {
     struct fl_prober *prober;
     struct fl_failed_request *failed; /* NULL: none */
     struct fl_verdict own, pushed;
-    int64_t own_since_ms, pushed_since_ms;
+    int64_t own_since_ms, pushed_since_ms, well_ms;
     int64_t pushed_until_ms; /* 0: none */
     int64_t interval_ms, fail_timeout_ms;
     int64_t opened_ms; /* when an answer last opened its quarantine; 0: never */
@@ -159,6 +159,7 @@ static void on_done(void *arg, const struct fl_verdict *v, bool answered)
         /* what was pushed is judged anew beside a newer own one, even if that says nothing new */
         changed = !fl_verdict_same(v, &w->own) || w->pushed_until_ms > now_of(w->prober);
         w->own_since_ms = v->status != w->own.status ? v->at_ms : w->own_since_ms;
+        w->well_ms = v->status == FL_VERDICT_HEALTHY ? v->at_ms : w->well_ms;
         w->own = *v;
     }
     plan_after_result(w);
@@ -191,7 +192,7 @@ static void start_afresh(struct watch *w)
     fl_probe_run_cancel(w->peer.run);
     fl_timer_off(&w->peer.next);
     w->own = (struct fl_verdict){.status = FL_VERDICT_UNKNOWN};
-    w->pushed_until_ms = 0;
+    w->pushed_until_ms = w->well_ms = 0;
     w->peer.unhealthy = 0;
     w->answered_once = w->learnt = false;
 }
@@ -214,6 +215,7 @@ static bool learn(struct watch *w)
     fl_probe_run_swap(&w->peer.run, &from->peer.run);
     w->own = from->own;
     w->own_since_ms = from->own_since_ms;
+    w->well_ms = from->well_ms;
     w->answered = from->answered;
     w->answered_once = w->learnt = true;
     fl_probe_watch_count(&w->peer, w->own.status);
@@ -314,13 +316,17 @@ bool fl_prober_look(const struct fl_prober *p, const char *backend, const char *
     if (w == NULL) {
         return false;
     }
-    bool pushed = w->pushed_until_ms > now_of(p);
+    bool pushed = w->pushed_until_ms > now_of(p), busy = fl_probe_watch_busy(&w->peer);
     *ret = (struct fl_watch_view){
         .own = &w->own,
         .pushed = pushed ? &w->pushed : NULL,
         .own_since_ms = w->own_since_ms,
         .pushed_since_ms = w->pushed_since_ms,
-        .probing = fl_probe_watch_busy(&w->peer),
+        .well_ms = w->well_ms,
+        .next_ms = w->peer.next.at_ms != INT64_MAX ? w->peer.next.at_ms : 0,
+        .began_ms = busy ? fl_probe_run_began_ms(w->peer.run) : 0,
+        .step = busy ? fl_probe_run_step(w->peer.run) : FL_PROBE_STEP_NONE,
+        .probing = busy,
         .keyed = fl_probe_run_keyed(w->peer.run),
     };
     return true;
@@ -395,7 +401,7 @@ uint64_t fl_prober_ask(struct fl_prober *p, const char *backend)
 {
     fl_list_each (it, &p->watches.list) {
         struct watch *w = of(it);
-        if (strcmp(w->peer.backend, backend) == 0) {
+        if (backend == NULL || strcmp(w->peer.backend, backend) == 0) {
             w->asked = w->probes;
             begin_probe(w);
         }

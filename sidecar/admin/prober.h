@@ -22,6 +22,7 @@
 #include "common/model/verdict.h"
 #include "common/probe/probe_target.h"
 #include "common/tls/tls_shelf.h"
+#include "common/verdict/probe_plan.h"
 #include "sidecar/policy/failed_request.h"
 
 struct fl_prober;
@@ -50,6 +51,10 @@ struct fl_watch_view {
     const struct fl_verdict *own;          /* status UNKNOWN: none yet */
     const struct fl_verdict *pushed;       /* NULL: none, or it has expired */
     int64_t own_since_ms, pushed_since_ms; /* when each status became what it is, by its probe */
+    int64_t well_ms;         /* of the last own probe that found it healthy; 0: none did */
+    int64_t next_ms;         /* when it is asked again; 0: not by itself, or it is asked now */
+    int64_t began_ms;        /* of the probe that is under way; 0: none is */
+    enum fl_probe_step step; /* what that one waits for */
     bool probing;
     bool keyed; /* own probes are signed */
 };
@@ -98,8 +103,8 @@ void fl_prober_remember(struct fl_prober *p, const char *backend, const char *ad
 /* An answer has opened the peer's quarantine. */
 void fl_prober_opened(struct fl_prober *p, const char *backend, const char *address);
 
-/* On demand: probes every peer of the backend now. A ticket for fl_prober_asked: true while that
- * round goes on. */
+/* On demand: probes every peer of the backend (NULL: of all) now. A ticket for fl_prober_asked:
+ * true while that round goes on. */
 uint64_t fl_prober_ask(struct fl_prober *p, const char *backend);
 bool fl_prober_asked(const struct fl_prober *p, const char *backend, uint64_t ticket);
 

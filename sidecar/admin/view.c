@@ -81,6 +81,15 @@ const char *fl_view_tier(enum fl_tier t)
     return "backup";
 }
 
+bool fl_view_routed(const struct fl_snap_route *r, const struct fl_snap_backend *b)
+{
+    bool here = r->policy.backend == b;
+    for (uint32_t i = 0; i < r->path_count; i++) {
+        here |= r->paths[i].policy.backend == b;
+    }
+    return here;
+}
+
 int64_t fl_view_unix_ms(const struct fl_control *c, int64_t at_ms)
 {
     return at_ms != 0 ? fl_control_wall_ms(c) + (at_ms - fl_control_now_ms(c)) : 0;

@@ -19,6 +19,9 @@ bool fl_view_on_backup(const struct fl_snap_backend *b, int64_t now_ms);
 bool fl_view_panics(const struct fl_snap_backend *b, int64_t now_ms);
 const char *fl_view_tier(enum fl_tier t); /* primary last_resort backup */
 
+/* Is this route, or one of its paths, served by b? */
+bool fl_view_routed(const struct fl_snap_route *r, const struct fl_snap_backend *b);
+
 /* A monotonic time as unix ms; 0 stays 0. */
 int64_t fl_view_unix_ms(const struct fl_control *c, int64_t at_ms);
 /* A list of condition names: ["error","http_502"]. */

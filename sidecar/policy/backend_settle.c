@@ -68,6 +68,10 @@ static void settle_route(struct fl_peer_health *route, struct fl_health_policy h
 static void remember(struct fl_peer *peer, enum fl_outcome o, int status, int os_errno,
                      int64_t now_ms)
 {
+    if (fl_peer_last_answer_ms(peer) >=
+        atomic_load_explicit(&peer->last_fail_ms, memory_order_relaxed)) {
+        atomic_store_explicit(&peer->failing_since_ms, now_ms, memory_order_relaxed);
+    }
     atomic_store_explicit(&peer->last_outcome, (uint32_t)o, memory_order_relaxed);
     atomic_store_explicit(&peer->last_status, status, memory_order_relaxed);
     atomic_store_explicit(&peer->last_errno, os_errno, memory_order_relaxed);

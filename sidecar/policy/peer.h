@@ -42,11 +42,23 @@ struct fl_peer {
     _Atomic int32_t last_errno;    /* positive, 0 = none */
     _Atomic int32_t last_status;   /* of HTTP_STATUS, 0 = none */
     _Atomic int64_t last_fail_ms;
+    _Atomic int64_t failing_since_ms; /* the first counted failure behind the last answer */
     _Atomic uint32_t
         probe_wanted; /* set by a data thread at a failure; the control thread exchanges it to 0 */
     struct fl_failed_box failed; /* put in before probe_wanted is set */
     struct fl_peer_line lines[FL_THREADS_MAX];
 };
+
+/* Of the last complete response head that anybody got from it; 0: nobody did. */
+static inline int64_t fl_peer_last_answer_ms(const struct fl_peer *p)
+{
+    int64_t last_ms = 0;
+    for (unsigned i = 0; i < FL_THREADS_MAX; i++) {
+        int64_t ms = atomic_load_explicit(&p->lines[i].last_answer_ms, memory_order_relaxed);
+        last_ms = ms > last_ms ? ms : last_ms;
+    }
+    return last_ms;
+}
 
 static inline uint32_t fl_peer_in_flight(const struct fl_peer *p, unsigned threads)
 {

@@ -2,9 +2,12 @@
 output must be what the guide shows. In what is shown, `…` stands for anything; ports, times and ids may differ.
 
 FAIRLEAD_SHOW=1 prints what each command gives: that is where the guide's outputs come from."""
+import datetime
+import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -12,6 +15,7 @@ import time
 import pytest
 import yaml
 
+from bed import push
 from bed.config import backend
 from bed.probing import keys, store  # noqa: F401 (fixtures)
 from bed.process import wait_until
@@ -39,7 +43,7 @@ def commands():
 
 
 VOLATILE = [(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "TIME"), (r"127\.0\.0\.1:\d+", "ADDRESS"),
-            (r"\b[0-9a-f]{32}\b", "ID"),
+            (r"\b[0-9a-f]{32}\b", "ID"), (r"\b\d+\.\d s\b", "SECS s"),
             (r'"(\w+_secs|times)":"?[\d.]+"?', r'"\1":SECS'), (r"\b3[56]\d\d s ahead", "SKEW s ahead")]
 
 
@@ -133,40 +137,196 @@ def test_every_command_of_the_guide_gives_what_it_shows(ground):
     assert not wrong, "\n\n".join(wrong)
 
 
-def test_each_fault_is_found_by_one_command_and_by_one_request(ground):
-    """The first command of the guide names each of the twelve with its cause; so does, without the admin API, a request to
-    its bucket, where the verdict blocks it."""
-    s, first = ground, commands()[0][0]
-    lines = {line.split("\t")[0]: line.split("\t") for line in run(s, first).split("\n") if line}
-    for name in FAULTS:
-        v = s.backend(name)["verdict"]
-        assert v["status"] != "healthy" and v["cause"], (name, v)
-        used = "1/1" if v["status"] == "erroring" else "0/1"
-        assert lines[name][1:7] == [f"b-{name}", v["status"], v["code"], v["since"], v["source"], used], lines[name]
-        assert lines[name][7] == v["cause"], lines[name]
-        code = "tls_…" if v["code"].startswith("tls_") else "http_500` … `http_503" if v["code"] == "http_503" else v["code"]
-        assert f"`{code}`" in GUIDE, f"the guide says what to do about {v['code']}"
-        if v["status"] != "erroring":
-            response = s.get(f"/b-{name}/k")
-            assert response.header("X-Fairlead-Backend") == name and response.header("X-Fairlead-Cause") == v["cause"]
-    assert len({s.backend(name)["verdict"]["code"] for name in FAULTS}) == 12, "twelve different faults"
-    assert lines["ok"][2] == lines["two"][2] == "healthy"
+def diagnose(s):
+    """The one command of the guide, as it stands there: what it says of each backend, and how long it took."""
+    start = time.monotonic()
+    printed, decoder, found = run(s, commands()[0][0]).strip(), json.JSONDecoder(), {}
+    while printed:
+        entry, end = decoder.raw_decode(printed)
+        found[entry["backend"]] = entry
+        printed = printed[end:].strip()
+    return found, time.monotonic() - start
 
 
-def test_a_verdict_from_before_the_fault_is_replaced_by_asking_at_once(sidecar, origin):
-    """The guide's word on `healthy` beside a bucket that fails: a store that answers, but wrongly, is left to the next
-    probe; the command of section 2 does not wait for it."""
+# Of each fault: finding, code, what the remedy must speak of. The place and the cause are the backend's own.
+SAID = {
+    "refused": ("blocked", "connect_refused", "start the store"),
+    "filtered": ("blocked", "connect_timeout", "network policy"),
+    "hang": ("blocked", "no_answer", "restart it"), "closes": ("blocked", "premature_close", "look at its log"),
+    "ssh": ("blocked", "invalid_header", "another service"), "expired": ("blocked", "tls_expired", "renew"),
+    "name": ("blocked", "dns_failure", "DNS"), "secret": ("blocked", "credentials_rejected", "probe.secret_key_file"),
+    "clock": ("erroring", "clock_skew", "NTP"), "region": ("erroring", "wrong_region", "probe.region"),
+    "overload": ("erroring", "http_503", "overloaded"), "console": ("erroring", "not_s3", "a console"),
+}
+
+
+def test_the_one_command_names_fault_place_and_remedy_of_each_of_the_twelve(ground):
+    s = ground
+    asked = time.time()
+    found, _ = diagnose(s)
+    assert set(found) == {*FAULTS, "two"}, "and not the one that is well"
+    for name, (finding, code, remedy) in SAID.items():
+        said, b = found[name], s.backend(name)
+        where = b["peers"][0]["address"]
+        assert (said["finding"], said["code"], said["buckets"]) == (finding, code, f"b-{name}"), said
+        assert where in said["peers"] and said["cause"] == b["verdict"]["cause"] and remedy in said["remedy"], said
+        assert where in said["cause"] or code in ("credentials_rejected", "clock_skew", "wrong_region"), said
+        assert unix(said["since"]) <= asked and said["last_well"] is None, said
+        assert "this pod" in said["seen"] and "no second view" in said["seen"] and said["next"], said
+        response = s.get(f"/b-{name}/k")
+        if finding == "blocked":
+            assert "503 backend_unavailable" in said["traffic"] and response.status == 503
+            assert response.header("X-Fairlead-Error") == "backend_unavailable"
+            assert (response.header("X-Fairlead-Backend"), response.header("X-Fairlead-Cause")) == (name, said["cause"])
+        else:
+            assert "the store's own answers" in said["traffic"] and response.header("X-Fairlead-Error") is None
+        in_guide = {"tls_expired": "tls_…", "http_503": "http_500` … `http_503"}.get(code, code)
+        assert f"`{in_guide}`" in GUIDE, f"the guide has a line on {code}"
+        assert s.admin(f"/_/api/admin/explain?target=/b-{name}/k")["diagnosis"]["cause"] == said["cause"]
+    assert "3600 s ahead" in found["clock"]["note"] and "eu-west-1" in found["region"]["cause"]
+    assert found["two"]["finding"] == "peers out" and "other 1 of 2" in found["two"]["traffic"]
+    assert len({f["code"] for f in found.values()}) == 12 and len({f["remedy"] for f in found.values()}) == 12
+
+
+# ---- one command where a look at the last probes would not do ----------------------------------------------------
+def unix(text):
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
+def pool(sidecar, *peers, probe=None, **keys):
+    """Probed every ten minutes, and well when it starts: what is found later is not found by waiting."""
+    s = sidecar({"boot_probe": "warn", "routes": {"b": {"backend": "pool", "connect_timeout": "300ms",
+                                                        "read_timeout": "500ms"}},
+                 "backends": {"pool": backend(*peers, protocol="s3", **{
+                     "probe": {"type": "s3", "interval": "10m", "timeout": "30s", **(probe or {})}, **keys})}})
+    wait_until("the first verdict", lambda: s.backend("pool")["verdict"]["status"] == "healthy", 10)
+    assert diagnose(s)[0] == {}
+    return s
+
+
+@pytest.mark.parametrize("rule, finding, code, traffic", [
+    ("status=503 code=SlowDown", "erroring", "http_503", "own answers"),
+    ('status=404 header="Content-Type: text/html"', "erroring", "not_s3", "own answers"),
+    ("fin_response=0", "blocked", "premature_close", "503 backend_unavailable"),
+])
+def test_a_fault_from_after_the_last_probe(sidecar, origin, rule, finding, code, traffic):
     o = origin("a")
-    s = sidecar({"boot_probe": "warn", "routes": {"b": {"backend": "refused"}}, "backends": {
-        "refused": backend(o, protocol="s3", probe={"type": "s3", "interval": "10m", "timeout": "5s"})}})
-    wait_until("the first verdict", lambda: s.backend("refused")["verdict"]["status"] == "healthy", 10)
-    first, ask = commands()[0][0], next(c for c, _ in commands() if "/probe" in c)
-    o.rules("status=503 code=SlowDown")
-    response = s.get("/b/k")
-    assert response.status == 503 and response.header("X-Fairlead-Error") is None
-    assert run(s, first).split("\t")[:3] == ["refused", "b", "healthy"]
-    assert '"status":"erroring","code":"http_503"' in run(s, ask)
-    assert run(s, first).split("\t")[2:4] == ["erroring", "http_503"]
+    s = pool(sidecar, o)
+    injected = time.time()
+    o.rules(rule)
+    s.get("/b/k")
+    said = diagnose(s)[0]["pool"]
+    assert (said["finding"], said["code"]) == (finding, code) and traffic in said["traffic"], said
+    assert o.address in said["peers"] and unix(said["last_well"]) < injected + 0.1 <= unix(said["since"]) + 0.2, said
+
+
+def test_a_frozen_pool_is_named_before_a_probe_has_decided_it(sidecar, origins):
+    """A verdict takes a minute here. The command takes six seconds, whether requests have met the fault or not."""
+    a, b = origins(2)
+    s = pool(sidecar, a, b, max_fails=1, fail_timeout="60s")
+    a.signal(signal.SIGSTOP)
+    b.signal(signal.SIGSTOP)
+    found, took = diagnose(s)
+    said = found["pool"]
+    assert 4.5 < took < 7.5 and (said["finding"], said["code"]) == ("no answer yet", "no_answer"), (took, said)
+    assert "has not answered yet" in said["cause"] and "has waited for 5." in said["seen"], said
+    assert "(2 of 2)" in said["peers"], said
+    assert s.get("/b/k").status == 503
+    wait_until("both to be out", lambda: s.get("/b/k").header("X-Fairlead-Error") == "no_live_upstream")
+    said = diagnose(s)[0]["pool"]
+    assert (said["finding"], said["code"]) == ("no peer usable", "no_answer"), said
+    assert s.backend("pool")["verdict"]["status"] == "healthy", "the badge is the probe's word"
+    assert "by requests of this pod" in said["seen"] and "own probe" in said["seen"] and "healthy" in said["seen"]
+    assert "503 no_live_upstream" in said["traffic"] and "tries a peer again in" in said["next"]
+    assert "restart it" in said["remedy"] and "being asked now" in said["next"], said
+
+
+def test_a_silent_drop_is_named_before_a_probe_has_decided_it(sidecar, origin, ports):
+    o = origin("a")
+    s = pool(sidecar, o)
+    o.kill()
+    silent = Silent(ports, o.port)
+    try:
+        assert s.get("/b/k").status == 503
+        said = diagnose(s)[0]["pool"]
+        assert said["code"] == "connect_timeout" and o.address in said["cause"] and "network policy" in said["remedy"]
+        assert said["finding"] in ("requests fail", "blocked"), said
+    finally:
+        silent.close()
+
+
+def test_requests_that_fail_beside_a_good_probe_are_shown_while_they_do(sidecar, origins):
+    """Quarantine and verdict are kept apart: the verdict stays the probe's, and what requests get is said beside it."""
+    a, b = origins(2, missing=404)
+    for o in (a, b):
+        o.rules("path=/b/k fin_response=0")
+    s = pool(sidecar, a, b, fail_timeout="20s")
+    s.get("/b/k")
+    wait_until("both to be out", lambda: s.get("/b/k").header("X-Fairlead-Error") == "no_live_upstream")
+    entry = s.backend("pool")
+    assert entry["verdict"]["status"] == "healthy" and entry["diagnosis"]["finding"] == "no peer usable", entry
+    assert entry["diagnosis"]["code"] == "premature_close" and "healthy" in entry["diagnosis"]["seen"], entry
+
+
+def test_the_only_peer_is_never_out_and_its_failures_are_shown(sidecar, origin):
+    o = origin("a")
+    s = pool(sidecar, o, fail_timeout="1s", probe={"timeout": "1s"})
+    o.rules("path=/b/k fin_response=0")
+    s.get("/b/k")
+    wait_until("its probe to be good", lambda: s.backend("pool")["verdict"]["status"] == "healthy" and
+               not s.backend("pool")["peers"][0]["probing"])
+    s.get("/b/k")
+    said = s.backend("pool")["diagnosis"]
+    assert (said["finding"], said["code"]) == ("requests fail", "premature_close"), said
+    assert "goes on" in said["traffic"], said
+    assert s.get("/b/other").status == 200 and s.backend("pool")["diagnosis"] is None
+
+
+def test_a_drained_pool_says_who_did_it(sidecar, origin):
+    o = origin("a")
+    s = pool(sidecar, o)
+    s.ask("POST", f"/_/api/admin/backends/pool/peers/{o.address}/drain", b"", {"Content-Type": "application/json"})
+    said = diagnose(s)[0]["pool"]
+    assert (said["finding"], said["code"]) == ("no peer usable", "drained") and "operator" in said["seen"], said
+    assert "undrain" in said["remedy"] and said["next"], said
+
+
+def test_which_side_of_the_network_it_is(sidecar, origin, key):
+    """The second view is the controller's, with its age; one from before the fault is said to be so."""
+    o = origin("a")
+    s = sidecar({"id": "pod-1", "push": {"public_key_file": key.public}, "boot_probe": "warn",
+                 "routes": {"b": {"backend": "pool"}}, "backends": {"pool": backend(o, protocol="s3", probe={
+                     "type": "s3", "interval": "60s", "timeout": "2s"})}})
+
+    def pushed(seq, status, age_ms):
+        body = push.state(1, seq, {"pool": {"verdicts": {o.address: {
+            "status": status, "code": "" if status == "healthy" else "connect_refused", "cause": "x", "step": "connect",
+            "age_ms": age_ms}}}})
+        assert push.put(("127.0.0.1", s.status_port), push.signed(key, "pod-1", body), body).status == 200
+        return diagnose(s)[0]["pool"]["seen"]
+
+    wait_until("the first verdict", lambda: s.backend("pool")["verdict"]["status"] == "healthy", 10)
+    o.refuse()
+    assert "no second view" in diagnose(s)[0]["pool"]["seen"]
+    assert "before this: ask it again" in pushed(1, "healthy", 30000)
+    assert "it is this pod or its node" in pushed(2, "healthy", 0)
+    assert "for the whole cluster" in pushed(3, "unreachable", 0)
+
+
+def test_all_are_asked_side_by_side_and_only_by_a_post(sidecar, origin):
+    o = origin("a", "delay=700")
+    names = [f"b{i}" for i in range(8)]
+    probe = {"type": "s3", "interval": "10m", "timeout": "5s"}
+    s = sidecar({"boot_probe": "off", "routes": {name: {"backend": name} for name in names},
+                 "backends": {name: backend(o, protocol="s3", probe=probe) for name in names}})
+    found, took = diagnose(s)
+    assert found == {} and took < 3, (found, took)
+    assert all(b["verdict"]["status"] == "healthy" for b in s.admin("/_/api/admin/backends")["backends"])
+    everybody = "/_/api/admin/backends/*/probe"
+    assert s.ask("GET", everybody).status == 405
+    assert s.ask("POST", everybody, b"", {"Content-Type": "text/plain"}).status == 415
+    foreign = {"Content-Type": "application/json", "Origin": "http://x.example"}
+    assert s.ask("POST", everybody, b"", foreign).status == 403
 
 
 def test_the_guide_has_commands():

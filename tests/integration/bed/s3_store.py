@@ -136,10 +136,12 @@ class S3Store:
 class Silent:
     """A listener whose queue is full: connects to it are never answered."""
 
-    def __init__(self, ports):
-        self.port = ports.take()
+    def __init__(self, ports, port=None):
+        """port: of a server that has just ended."""
+        self.port = port or ports.take()
         self.address = f"127.0.0.1:{self.port}"
         self._listener = socket.socket()
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._listener.bind(("127.0.0.1", self.port))
         self._listener.listen(0)
         self._fill = []

@@ -4,7 +4,8 @@
 #include "common/http1/scan.h"
 
 /* Why the name of a line did not end at its colon; p is where it stopped. */
-static enum fl_http_error name_error(const char *name, const char *p, const char *line_end)
+static __attribute__((noinline, cold)) enum fl_http_error
+name_error(const char *name, const char *p, const char *line_end)
 {
     if (p == line_end) {
         return p == name ? FL_HTTP_ERR_FIELD_NAME : FL_HTTP_ERR_FIELD_COLON;
@@ -19,35 +20,70 @@ static enum fl_http_error name_error(const char *name, const char *p, const char
     return rest.len > 0 && rest.ptr[0] == ':' ? FL_HTTP_ERR_FIELD_SPACE : FL_HTTP_ERR_FIELD_NAME;
 }
 
-/* Finds the CRLF of the line at p; the final one of the head stops the scan before end. */
-static enum fl_http_error find_line_end(const char *p, const char *end, const char **ret)
+/* What is wrong with the control byte at p, which is no HTAB; NONE: it begins a CRLF. */
+static enum fl_http_error line_end_error(const char *p)
 {
+    if (p[0] == '\r') {
+        return p[1] == '\n' ? FL_HTTP_ERR_NONE : FL_HTTP_ERR_BARE_CR;
+    }
+    return p[0] == '\n' ? FL_HTTP_ERR_BARE_LF : FL_HTTP_ERR_FIELD_VALUE;
+}
+
+/* Finds the CRLF of a line that begins with text; the final one of the head stops the walk before
+ * its end. */
+static inline enum fl_http_error find_line_end(struct fl_scan_walk *walk, const char **ret)
+{
+    const char *p = fl_scan_walk_next(walk);
+    if (FL_UNLIKELY(!fl_scan_is_crlf(p))) {
+        while (*p == '\t' || !fl_scan_is_control(*p)) { /* obs-text and HTAB are fine */
+            p = *p == '\t' || (uint8_t)*p >= 0x80 ? p + 1 : fl_scan_walk_next(walk);
+        }
+    }
+    *ret = p;
+    return FL_LIKELY(fl_scan_is_crlf(p)) ? FL_HTTP_ERR_NONE : line_end_error(p);
+}
+
+/* Why a line is refused that has no name. */
+static __attribute__((noinline, cold)) enum fl_http_error nameless_error(const char *line,
+                                                                         const char *end)
+{
+    const char *p = line;
     while (*(p = fl_scan_control(p, end)) == '\t') {
         p++;
     }
-    *ret = p;
-    if (FL_LIKELY(p[0] == '\r' && p[1] == '\n')) {
-        return FL_HTTP_ERR_NONE;
-    }
-    return *p == '\r'   ? FL_HTTP_ERR_BARE_CR
-           : *p == '\n' ? FL_HTTP_ERR_BARE_LF
-                        : FL_HTTP_ERR_FIELD_VALUE;
+    enum fl_http_error error = line_end_error(p);
+    return error != FL_HTTP_ERR_NONE ? error : name_error(line, line, p);
 }
 
-/* The end of the line does not depend on the name, so the processor looks for both at once. */
-static enum fl_http_error parse_line(const char *buf, const char **at, const char *end,
-                                     bool spaced_ok, struct fl_http_field *f)
+/* What stands between colon and CRLF, without the white space around it: mostly one blank. */
+static inline struct fl_span value_of_line(const char *colon, const char *line_end)
 {
-    const char *name = *at, *line_end;
-    enum fl_http_error error = find_line_end(name, end, &line_end);
-    if (error != FL_HTTP_ERR_NONE) {
-        return error;
-    }
+    const char *p = colon + 1;
+    p += *p == ' ';
+    struct fl_span value = {p, (size_t)(line_end - p)};
+    bool bare = (uint8_t)*p > ' ' && (uint8_t)line_end[-1] > ' ';
+    return FL_LIKELY(bare) ? value : fl_span_trim(value);
+}
+
+/* The line at name, of which *ret_end is where its CRLF begins. That end does not depend on the
+ * name, so the processor looks for both at once. */
+static inline enum fl_http_error parse_line(struct fl_scan_walk *walk, const char *name,
+                                            bool spaced_ok, struct fl_http_field *f,
+                                            const char **ret_end)
+{
+    const char *buf = walk->base, *end = buf + walk->len;
     const char *p = fl_scan_token(name, end); /* CR stops it, if nothing else */
     const size_t name_len = (size_t)(p - name);
+    if (FL_UNLIKELY(name_len == 0)) {
+        return nameless_error(name, end);
+    }
+    enum fl_http_error error = find_line_end(walk, ret_end);
+    if (FL_UNLIKELY(error != FL_HTTP_ERR_NONE)) {
+        return error;
+    }
     uint8_t spaced = 0;
-    if (FL_UNLIKELY(*p != ':' || name_len == 0)) {
-        error = name_error(name, p, line_end);
+    if (FL_UNLIKELY(*p != ':')) {
+        error = name_error(name, p, *ret_end);
         if (error != FL_HTTP_ERR_FIELD_SPACE || !spaced_ok) {
             return error;
         }
@@ -58,22 +94,24 @@ static enum fl_http_error parse_line(const char *buf, const char **at, const cha
     }
     enum fl_http_id id = fl_field_id_of((struct fl_span){name, name_len});
     uint8_t flags = fl_field_id_flags(id);
-    if (spaced && (flags & (FL_FIELD_FRAMING | FL_FIELD_HOP)) != 0) {
+    if (FL_UNLIKELY(spaced && (flags & (FL_FIELD_FRAMING | FL_FIELD_HOP)) != 0)) {
         return FL_HTTP_ERR_FIELD_SPACE; /* two readers may disagree about the framing */
     }
-    p++;
-    struct fl_span value = fl_span_trim((struct fl_span){p, (size_t)(line_end - p)});
-    *f = (struct fl_http_field){
-        .name_off = (uint16_t)(name - buf),
-        .name_len = (uint16_t)name_len,
-        .value_off = (uint16_t)(value.ptr - buf),
-        .value_len = (uint16_t)value.len,
-        .id = (uint8_t)id,
-        .flags = flags | spaced,
-    };
-    *at = line_end + 2;
+    struct fl_span value = value_of_line(p, *ret_end);
+    f->name_off = (uint16_t)(name - buf);
+    f->name_len = (uint16_t)name_len;
+    f->value_off = (uint16_t)(value.ptr - buf);
+    f->value_len = (uint16_t)value.len;
+    f->id = (uint8_t)id;
+    f->flags = flags | spaced;
     return FL_HTTP_ERR_NONE;
 }
+
+enum { NOTED_MAX = FL_HTTP_MAX_FORWARDS };
+_Static_assert(FL_HTTP_HOST <= NOTED_MAX && FL_HTTP_CONTENT_LENGTH <= NOTED_MAX &&
+                   FL_HTTP_TRANSFER_ENCODING <= NOTED_MAX && FL_HTTP_CONNECTION <= NOTED_MAX &&
+                   FL_HTTP_EXPECT <= NOTED_MAX,
+               "all that note() knows");
 
 static void note(struct fl_head_seen *seen, struct fl_http_field *f)
 {
@@ -109,19 +147,23 @@ enum fl_http_error fl_head_fields_parse(const char *buf, struct fl_http_head *he
 {
     const char *p = buf + head->fields_off;
     const char *end = buf + head->length;
-    uint16_t count = 0;
+    struct fl_scan_walk walk = {.base = buf, .next = head->fields_off, .len = head->length};
+    struct fl_http_field *f = head->fields;
     *ret = (struct fl_head_seen){0};
-    while (p < end - 2) {
-        if (count == FL_HTTP_FIELDS_MAX) {
+    for (; p < end - 2; f++) {
+        if (f == head->fields + FL_HTTP_FIELDS_MAX) {
             return FL_HTTP_ERR_FIELDS_MANY;
         }
-        enum fl_http_error error = parse_line(buf, &p, end, spaced_ok, &head->fields[count]);
+        enum fl_http_error error = parse_line(&walk, p, spaced_ok, f, &p);
         if (error != FL_HTTP_ERR_NONE) {
             return error;
         }
-        note(ret, &head->fields[count++]);
+        p += 2;
+        if (f->id != FL_HTTP_OTHER && f->id <= NOTED_MAX) {
+            note(ret, f);
+        }
     }
-    head->count = count;
+    head->count = (uint16_t)(f - head->fields);
     return FL_HTTP_ERR_NONE;
 }
 

@@ -16,16 +16,10 @@ static size_t skip_empty_lines(const char *buf, size_t len)
     return at;
 }
 
-ptrdiff_t fl_head_end(const char *buf, size_t len, size_t *scan)
+/* The end of the head, or the first thing that is wrong, from p on, byte by byte where there are
+ * control bytes. */
+static ptrdiff_t find_end(const char *buf, const char *p, const char *end, size_t *scan)
 {
-    const size_t room = len < FL_HTTP_HEAD_MAX ? len : FL_HTTP_HEAD_MAX;
-    const char *end = buf + room;
-    size_t start = skip_empty_lines(buf, room);
-    if (start == 2 * FL_HTTP_LEADING_CRLF_MAX && start < room && buf[start] == '\r') {
-        return -FL_HTTP_ERR_LEADING_CRLF;
-    }
-    const char *p = buf + (*scan > start ? *scan : start);
-    p = fl_scan_clean_blocks(buf + start, p, end);
     while ((p = fl_scan_c0(p, end, false)) < end) { /* DEL is left to the parser */
         if (*p == '\t') {
             p++;
@@ -46,7 +40,36 @@ ptrdiff_t fl_head_end(const char *buf, size_t len, size_t *scan)
         }
     }
     *scan = (size_t)(p - buf);
-    return len >= FL_HTTP_HEAD_MAX ? -(ptrdiff_t)fl_head_overflow(buf, len) : 0;
+    return 0;
+}
+
+/* Passes over lines of plain text that end in CRLF with text behind it. */
+static const char *skip_plain_lines(const char *p, const char *end)
+{
+    struct fl_scan_walk walk = {.base = p, .len = (size_t)(end - p)};
+    do {
+        p = fl_scan_walk_next(&walk);
+    } while (end - p >= 4 && fl_scan_is_crlf(p) && p[2] >= 0x20 && p[2] < 0x7f);
+    return p;
+}
+
+ptrdiff_t fl_head_end(const char *buf, size_t len, size_t *scan)
+{
+    const size_t room = len < FL_HTTP_HEAD_MAX ? len : FL_HTTP_HEAD_MAX;
+    const char *end = buf + room;
+    size_t start = skip_empty_lines(buf, room);
+    if (start == 2 * FL_HTTP_LEADING_CRLF_MAX && start < room && buf[start] == '\r') {
+        return -FL_HTTP_ERR_LEADING_CRLF;
+    }
+    const char *p = buf + (*scan > start ? *scan : start);
+    if (*scan <= start) { /* else p may be between the two line ends that are looked for */
+        p = skip_plain_lines(p, end);
+        if (FL_LIKELY(end - p >= 4 && memcmp(p, "\r\n\r\n", 4) == 0)) {
+            return p + 4 - buf;
+        }
+    }
+    ptrdiff_t found = find_end(buf, p, end, scan);
+    return found == 0 && len >= FL_HTTP_HEAD_MAX ? -(ptrdiff_t)fl_head_overflow(buf, len) : found;
 }
 
 enum fl_http_error fl_head_overflow(const char *buf, size_t len)

@@ -2,12 +2,17 @@
 
 #include "common/http1/headers.h"
 
+/* Where line i begins, or behind the last one. */
+static uint32_t line_off(const struct fl_http_head *head, unsigned i)
+{
+    return i < head->count ? head->fields[i].name_off : head->length - 2;
+}
+
 struct fl_slice fl_head_line(const struct fl_http_head *head, unsigned i)
 {
     FL_MUST(i < head->count);
-    uint32_t start = head->fields[i].name_off;
-    uint32_t end = i + 1 < head->count ? head->fields[i + 1].name_off : head->length - 2;
-    return (struct fl_slice){start, end - start};
+    uint32_t start = line_off(head, i);
+    return (struct fl_slice){start, line_off(head, i + 1) - start};
 }
 
 /* A list of slices under construction: each new run either lengthens the last one or starts one. */
@@ -29,6 +34,22 @@ static void add(struct slices *s, uint32_t start, uint32_t end)
     }
 }
 
+/* A line that does not go on, or not as it is. */
+static void add_odd(struct slices *s, const char *buf, const struct fl_http_head *head, unsigned i,
+                    uint8_t drop)
+{
+    const struct fl_http_field *f = &head->fields[i];
+    if ((f->flags & drop) != 0) {
+        return;
+    }
+    uint32_t colon = f->name_off + f->name_len; /* RFC 9112 section 5.1: the blanks must go */
+    add(s, f->name_off, colon);
+    while (buf[colon] != ':') {
+        colon++;
+    }
+    add(s, colon, line_off(head, i + 1));
+}
+
 int fl_head_slices(const char *buf, const struct fl_http_head *head, uint8_t drop, bool with_start,
                    struct fl_slice *out, int cap)
 {
@@ -36,22 +57,18 @@ int fl_head_slices(const char *buf, const struct fl_http_head *head, uint8_t dro
     if (with_start) {
         add(&s, head->start_off, head->fields_off);
     }
-    for (unsigned i = 0; i < head->count; i++) {
-        const struct fl_http_field *f = &head->fields[i];
-        if ((f->flags & drop) != 0) {
-            continue;
+    const uint8_t odd = drop | FL_FIELD_SPACED;
+    unsigned next;
+    for (unsigned i = 0; i < head->count; i = next) {
+        for (next = i; next < head->count && (head->fields[next].flags & odd) == 0;) {
+            next++;
         }
-        struct fl_slice line = fl_head_line(head, i);
-        uint32_t start = line.off;
-        if ((f->flags & FL_FIELD_SPACED) != 0) { /* RFC 9112 section 5.1: the blanks must go */
-            uint32_t colon = start + f->name_len;
-            add(&s, start, colon);
-            while (buf[colon] != ':') {
-                colon++;
-            }
-            start = colon;
+        if (next > i) { /* a run of lines that go on as they are */
+            add(&s, head->fields[i].name_off, line_off(head, next));
         }
-        add(&s, start, line.off + line.len);
+        if (next < head->count) {
+            add_odd(&s, buf, head, next++, drop);
+        }
     }
     return s.full ? -1 : s.count;
 }

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "common/base/check.h"
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
@@ -28,10 +30,11 @@ static inline bool fl_scan_is(char c, enum fl_scan_class_bit bit)
 static inline unsigned fl_scan_odd(const char *p)
 {
     __m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
-    __m128i letter = _mm_sub_epi8(_mm_or_si128(x, _mm_set1_epi8(0x20)), _mm_set1_epi8('a'));
-    __m128i digit = _mm_sub_epi8(x, _mm_set1_epi8('0'));
-    __m128i plain = _mm_or_si128(_mm_cmpeq_epi8(_mm_min_epu8(letter, _mm_set1_epi8(25)), letter),
-                                 _mm_cmpeq_epi8(_mm_min_epu8(digit, _mm_set1_epi8(9)), digit));
+    /* moved up so that the last of the range is the largest signed number: one compare is enough */
+    __m128i letter = _mm_add_epi8(_mm_or_si128(x, _mm_set1_epi8(0x20)), _mm_set1_epi8(127 - 'z'));
+    __m128i digit = _mm_add_epi8(x, _mm_set1_epi8(127 - '9'));
+    __m128i plain = _mm_or_si128(_mm_cmpgt_epi8(letter, _mm_set1_epi8(127 - 26)),
+                                 _mm_cmpgt_epi8(digit, _mm_set1_epi8(127 - 10)));
     plain = _mm_or_si128(plain, _mm_cmpeq_epi8(x, _mm_set1_epi8('-')));
     return (unsigned)_mm_movemask_epi8(plain) ^ 0xffffu;
 }
@@ -45,6 +48,9 @@ static inline const char *fl_scan_token(const char *p, const char *end)
         unsigned odd = fl_scan_odd(p);
         if (odd != 0) {
             p += __builtin_ctz(odd);
+            if (*p == ':') {
+                return p;
+            }
             break;
         }
     }
@@ -104,52 +110,90 @@ static inline __attribute__((always_inline)) const char *fl_scan_c0(const char *
     return p;
 }
 
-#ifdef __SSE2__
-struct fl_scan_masks { /* one bit per byte of a block of 64 */
-    uint64_t c0, cr, lf;
-};
-
-static inline void fl_scan_16(const char *p, unsigned at, struct fl_scan_masks *m)
+/* One bit for each byte of p[0, 64) that is not among 0x20..0x7e, in plain words. */
+static inline uint64_t fl_scan_not_text_plain(const char *p)
 {
-    __m128i x = _mm_loadu_si128((const __m128i *)(const void *)(p + at));
-    __m128i c0 = _mm_cmpeq_epi8(_mm_min_epu8(x, _mm_set1_epi8(0x1f)), x);
-    __m128i cr = _mm_cmpeq_epi8(x, _mm_set1_epi8('\r'));
-    __m128i lf = _mm_cmpeq_epi8(x, _mm_set1_epi8('\n'));
-    m->c0 |= (uint64_t)(unsigned)_mm_movemask_epi8(c0) << at;
-    m->cr |= (uint64_t)(unsigned)_mm_movemask_epi8(cr) << at;
-    m->lf |= (uint64_t)(unsigned)_mm_movemask_epi8(lf) << at;
+    const uint64_t ones = 0x0101010101010101u;
+    uint64_t hits = 0;
+    for (unsigned at = 0; at < 64; at += 8) {
+        uint64_t word;
+        memcpy(&word, p + at, 8);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+        word = __builtin_bswap64(word);
+#endif
+        uint64_t low = word & ones * 0x7f; /* no carry leaves a byte */
+        uint64_t text = (low + ones * 0x60) & ~(low + ones) & ~word;
+        hits |= (~text & ones * 0x80) * UINT64_C(0x0002040810204081) >> 56 << at;
+    }
+    return hits;
+}
+
+#ifdef __SSE2__
+static inline unsigned fl_scan_text_16(const char *p)
+{
+    __m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
+    x = _mm_cmpgt_epi8(_mm_add_epi8(x, _mm_set1_epi8(1)), _mm_set1_epi8(0x20)); /* signed */
+    return (unsigned)_mm_movemask_epi8(x);
 }
 #endif
 
-/* Skips whole blocks at p that hold no end of a head and nothing a careful reader would object to:
- * no control bytes but CR LF pairs, no two pairs in a row. One pass without a branch per line; base
- * is where the start line begins: before p[-1] there may be nothing. */
-static inline const char *fl_scan_clean_blocks(const char *base, const char *p, const char *end)
+static inline uint64_t fl_scan_not_text(const char *p)
 {
 #ifdef __SSE2__
-    /* Was the byte before this block a CR, were the two before it LF? p never follows a lone CR. */
-    uint64_t cr_before = 0;
-    uint64_t lf_before = p > base && p[-1] == '\n' ? 2 : 0;
-    for (; end - p >= 64; p += 64) {
-        struct fl_scan_masks m = {0, 0, 0};
-        fl_scan_16(p, 0, &m); /* by hand: unrolled it is twice as fast */
-        fl_scan_16(p, 16, &m);
-        fl_scan_16(p, 32, &m);
-        fl_scan_16(p, 48, &m);
-        uint64_t lone = m.lf ^ (m.cr << 1 | cr_before);
-        uint64_t empty_line = m.lf & (m.lf << 2 | lf_before);
-        if (((m.c0 ^ m.cr ^ m.lf) | lone | empty_line) != 0) {
-            break;
-        }
-        cr_before = m.cr >> 63;
-        lf_before = m.lf >> 62;
-    }
-    return p - cr_before;
+    uint64_t text = fl_scan_text_16(p); /* by hand: gcc -O2 keeps the loop */
+    text |= (uint64_t)fl_scan_text_16(p + 16) << 16;
+    text |= (uint64_t)fl_scan_text_16(p + 32) << 32;
+    text |= (uint64_t)fl_scan_text_16(p + 48) << 48;
+    return ~text;
 #else
-    (void)base;
-    (void)end;
-    return p;
+    return fl_scan_not_text_plain(p);
 #endif
+}
+
+/* The runs of bytes that are not among 0x20..0x7e, one after the other, 64 bytes at a time: one
+ * pass over all lines of a head instead of a search for the end of each. CRLF is such a run. */
+struct fl_scan_walk {
+    const char *base; /* what was passed already may be read again */
+    size_t next, len; /* where the next block begins, and the end: counted from base */
+    uint64_t starts;  /* bit i: a run begins at base[next - 64 + i] that was not returned yet */
+    uint64_t carry;   /* 1: a run reaches into the next block */
+};
+
+/* The next 64 bytes, or as many as there are. */
+static inline uint64_t fl_scan_walk_look(const struct fl_scan_walk *w)
+{
+    size_t left = w->len - w->next;
+    if (FL_LIKELY(left >= 64)) {
+        return fl_scan_not_text(w->base + w->next);
+    }
+    if (FL_LIKELY(w->len >= 64)) {
+        return fl_scan_not_text(w->base + w->len - 64) >> (64 - left);
+    }
+    char last[64] = {0};
+    memcpy(last, w->base + w->next, left);
+    return fl_scan_not_text(last) & ((UINT64_C(1) << left) - 1);
+}
+
+/* Where the next run begins, or the end. */
+static inline __attribute__((always_inline)) const char *fl_scan_walk_next(struct fl_scan_walk *w)
+{
+    while (w->starts == 0) {
+        if (w->next >= w->len) {
+            return w->base + w->len;
+        }
+        uint64_t hits = fl_scan_walk_look(w);
+        w->starts = hits & ~(hits << 1 | w->carry);
+        w->carry = hits >> 63;
+        w->next += 64;
+    }
+    const char *p = w->base + (w->next - 64 + (size_t)__builtin_ctzll(w->starts));
+    w->starts &= w->starts - 1;
+    return p;
+}
+
+static inline bool fl_scan_is_crlf(const char *p)
+{
+    return memcmp(p, "\r\n", 2) == 0;
 }
 
 /* First control byte, DEL among them, in [p, end), or end. */

@@ -107,7 +107,7 @@ static inline enum fl_http_error parse_line(struct fl_scan_walk *walk, const cha
     return FL_HTTP_ERR_NONE;
 }
 
-enum { NOTED_MAX = FL_HTTP_MAX_FORWARDS };
+#define NOTED_MAX FL_HTTP_MAX_FORWARDS
 _Static_assert(FL_HTTP_HOST <= NOTED_MAX && FL_HTTP_CONTENT_LENGTH <= NOTED_MAX &&
                    FL_HTTP_TRANSFER_ENCODING <= NOTED_MAX && FL_HTTP_CONNECTION <= NOTED_MAX &&
                    FL_HTTP_EXPECT <= NOTED_MAX,

@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "common/http1/body_frame.h"
 #include "common/io/sock.h"
 #include "common/model/tls_fault.h"
+#include "common/probe/http_body.h"
 #include "common/tls/tls.h"
 
 #define FIRST_BYTES  4096
@@ -16,16 +16,15 @@ enum step { STEP_IDLE, STEP_QUEUED, STEP_CONNECT, STEP_SHAKE, STEP_SEND, STEP_HE
 /* One request and its answer. */
 struct flight {
     struct fl_http_ask ask; /* text points behind the struct */
-    bool reused, send_broken;
+    int64_t until_ms;       /* INT64_MAX: no limit for all of it */
+    bool reused, send_broken, ended, late;
     int send_errno;
     size_t sent;
     unsigned interims;
     char *in; /* the head stays at its front; body bytes come and go behind it */
     size_t len, cap, scan, head_len;
     struct fl_response_head head;
-    struct fl_body_frame frame;
-    size_t body_bytes, body_kept;
-    char body[FL_HTTP_BODY_KEPT];
+    struct fl_http_body body;
     char text[];
 };
 
@@ -59,12 +58,23 @@ static void disconnect(struct fl_http_client *c)
 
 /* ---- bytes ---- */
 
-static ssize_t send_some(struct fl_http_client *c, const char *bytes, size_t n)
+/* What is left of the request: its text, and the body behind it. */
+static ssize_t send_some(struct fl_http_client *c)
 {
+    const struct fl_http_ask *ask = &c->flight->ask;
+    size_t sent_text = c->flight->sent < ask->text.len ? c->flight->sent : ask->text.len;
+    struct fl_span text = fl_span_from(ask->text, sent_text);
+    struct fl_span body = fl_span_from(ask->body, c->flight->sent - sent_text);
+    struct iovec iov[2];
+    int n = 0;
     /* iovec has no const; the bytes are only read */
-    struct iovec iov = {.iov_base = (char *)(uintptr_t)bytes, .iov_len = n};
-    ssize_t sent =
-        c->tls != NULL ? fl_tls_sendv(c->tls, &iov, 1) : fl_sock_sendv(c->io.fd, &iov, 1);
+    if (text.len > 0) {
+        iov[n++] = (struct iovec){(char *)(uintptr_t)text.ptr, text.len};
+    }
+    if (body.len > 0) {
+        iov[n++] = (struct iovec){(char *)(uintptr_t)body.ptr, body.len};
+    }
+    ssize_t sent = c->tls != NULL ? fl_tls_sendv(c->tls, iov, n) : fl_sock_sendv(c->io.fd, iov, n);
     if (sent < 0 && sent != -EAGAIN && c->tls != NULL) {
         fl_tls_edge(c->tls, true); /* what came before the end is to be looked for */
     }
@@ -90,6 +100,7 @@ static struct flight *free_flight(struct flight *f)
 {
     if (f != NULL) {
         free(f->in);
+        fl_http_body_done(&f->body);
         free(f);
     }
     return NULL;
@@ -147,7 +158,9 @@ static void succeed(struct fl_http_client *c, bool keep)
     if (c->step == STEP_BODY) {
         a.head = &f->head;
         a.head_text = f->in;
-        a.body = (struct fl_span){f->body, f->body_kept};
+        a.body = fl_http_body_kept(&f->body);
+        a.whole = f->ended && f->body.came == f->body.kept;
+        a.late = f->late;
     }
     finish(c, &a, keep);
 }
@@ -167,46 +180,31 @@ static bool grow(struct flight *f, size_t want)
     return more != NULL;
 }
 
-/* ---- the body: kept as far as it is of use, read to its end for the sake of the connection ----
- */
-
-static void keep_bytes(struct flight *f, struct fl_span data)
-{
-    size_t n = FL_HTTP_BODY_KEPT - f->body_kept;
-    n = data.len < n ? data.len : n;
-    if (n != 0) {
-        memcpy(f->body + f->body_kept, data.ptr, n);
-    }
-    f->body_kept += n;
-    f->body_bytes += data.len;
-}
+/* ---- the body ---- */
 
 /* What was read behind the head. True: the request is over. */
 static bool take_body(struct fl_http_client *c)
 {
     struct flight *f = c->flight;
-    size_t at = f->head_len;
-    for (;;) {
-        size_t used = 0;
-        struct fl_span data;
-        enum fl_body_piece piece =
-            fl_body_frame_next(&f->frame, f->in + at, f->len - at, &used, &data);
-        at += used;
-        if (piece == FL_BODY_DATA) {
-            keep_bytes(f, data);
-        } else if (piece == FL_BODY_END) {
-            succeed(c, f->head.keep_alive && at == f->len && !f->send_broken);
-            return true;
-        } else if (piece == FL_BODY_ERROR || f->body_bytes > FL_HTTP_BODY_DRAINED) {
-            succeed(c, false); /* the head has answered */
-            return true;
-        } else if (piece == FL_BODY_MORE) {
-            break;
-        }
+    const struct fl_span in = {f->in + f->head_len, f->len - f->head_len};
+    size_t used = 0;
+    switch (fl_http_body_take(&f->body, in, &used)) {
+    case FL_HTTP_BODY_GOES_ON:
+        f->len -= used;
+        memmove(f->in + f->head_len, f->in + f->head_len + used, f->len - f->head_len);
+        return false;
+    case FL_HTTP_BODY_ENDED:
+        f->ended = true;
+        succeed(c, f->head.keep_alive && used == in.len && !f->send_broken);
+        return true;
+    case FL_HTTP_BODY_BROKEN:
+        succeed(c, false); /* the head has answered */
+        return true;
+    case FL_HTTP_BODY_NO_MEMORY:
+        fail(c, FL_OUTCOME_LOCAL_RESOURCE, ENOMEM, FL_HTTP_ERR_NONE);
+        return true;
     }
-    f->len -= at - f->head_len;
-    memmove(f->in + f->head_len, f->in + at, f->len - f->head_len);
-    return false;
+    FL_IMPOSSIBLE("a body that is in no state");
 }
 
 /* ---- the head ---- */
@@ -251,10 +249,11 @@ static void enter_body(struct fl_http_client *c)
 {
     struct flight *f = c->flight;
     c->step = STEP_BODY;
-    fl_body_frame_init(&f->frame, f->head.framing, f->head.content_length, FL_HTTP_HEAD_MAX);
-    int64_t until_ms = now_of(c) + FL_HTTP_BODY_MS;
-    if (until_ms < c->deadline.at_ms) {
-        fl_timer_set(c->reactor, &c->deadline, until_ms);
+    fl_http_body_begin(&f->body, &f->head, f->ask.keep, FL_HTTP_BODY_DRAINED);
+    if (f->ask.total_ms > 0) {
+        fl_timer_set(c->reactor, &c->deadline, f->until_ms);
+    } else if (now_of(c) + FL_HTTP_BODY_MS < c->deadline.at_ms) {
+        fl_timer_set(c->reactor, &c->deadline, now_of(c) + FL_HTTP_BODY_MS);
     }
 }
 
@@ -262,8 +261,9 @@ static void enter_body(struct fl_http_client *c)
 
 static void ended(struct fl_http_client *c, int err) /* 0: EOF, else positive */
 {
-    if (c->step == STEP_BODY) {
-        succeed(c, false);                     /* cut short or not, the head has answered */
+    if (c->step == STEP_BODY) { /* cut short or not, the head has answered */
+        c->flight->ended = err == 0 && fl_http_body_eof(&c->flight->body);
+        succeed(c, false);
     } else if (fl_tls_fault_is_refusal(err)) { /* with TLS 1.3 it may come after our handshake */
         fail(c, FL_OUTCOME_TLS_FAILED, err, FL_HTTP_ERR_NONE);
     } else {
@@ -321,11 +321,18 @@ static void read_answer(struct fl_http_client *c)
     }
 }
 
+static void set_deadline(struct fl_http_client *c, int64_t limit_ms)
+{
+    int64_t at_ms = now_of(c) + limit_ms, until_ms = c->flight->until_ms;
+    fl_timer_set(c->reactor, &c->deadline, at_ms < until_ms ? at_ms : until_ms);
+}
+
 static void send_request(struct fl_http_client *c)
 {
     struct flight *f = c->flight;
-    while (c->writable && f->sent < f->ask.text.len) {
-        ssize_t n = send_some(c, f->text + f->sent, f->ask.text.len - f->sent);
+    size_t all = f->ask.text.len + f->ask.body.len;
+    while (c->writable && f->sent < all) {
+        ssize_t n = send_some(c);
         if (n == -EAGAIN) {
             c->writable = false;
         } else if (n < 0) { /* an answer may have come before the end */
@@ -337,7 +344,7 @@ static void send_request(struct fl_http_client *c)
             f->sent += (size_t)n;
         }
     }
-    if (f->sent == f->ask.text.len || f->send_broken) {
+    if (f->sent == all || f->send_broken) {
         c->step = STEP_HEAD;
         read_answer(c);
     }
@@ -351,7 +358,7 @@ static void enter_send(struct fl_http_client *c)
         return;
     }
     c->step = STEP_SEND;
-    fl_timer_set(c->reactor, &c->deadline, now_of(c) + f->ask.answer_ms);
+    set_deadline(c, f->ask.answer_ms);
     send_request(c);
 }
 
@@ -432,7 +439,7 @@ static void start_connect(struct fl_http_client *c)
         return;
     }
     c->to = f->ask.to;
-    fl_timer_set(c->reactor, &c->deadline, now_of(c) + f->ask.connect_ms);
+    set_deadline(c, f->ask.connect_ms);
 }
 
 static void on_begin(struct fl_task *t)
@@ -507,6 +514,7 @@ static void on_deadline(struct fl_timer *t)
         fail(c, FL_OUTCOME_READ_TIMEOUT, 0, FL_HTTP_ERR_NONE);
         return;
     case STEP_BODY:
+        c->flight->late = true;
         succeed(c, false);
         return;
     case STEP_IDLE:
@@ -558,6 +566,8 @@ int fl_http_client_ask(struct fl_http_client *c, const struct fl_http_ask *ask)
         return -ENOMEM;
     }
     f->ask = *ask;
+    f->ask.keep = ask->keep != 0 ? ask->keep : FL_HTTP_BODY_KEPT;
+    f->until_ms = ask->total_ms > 0 ? now_of(c) + ask->total_ms : INT64_MAX;
     if (ask->text.len != 0) {
         memcpy(f->text, ask->text.ptr, ask->text.len);
     }

@@ -1,10 +1,10 @@
-/* http_client - a small HTTP/1.1 client for probes: one request at a time to one address, on a
- * connection that is kept between requests. It uses the connect and HTTP code of the traffic, so a
- * probe finds what a request would find, and says it in the same words.
+/* http_client - a small HTTP/1.1 client for probes and pushes: one request at a time to one
+ * address, on a connection that is kept between requests. It uses the connect and HTTP code of the
+ * traffic, so a probe finds what a request would find, and says it in the same words.
  *
  * A kept connection that the peer ends, or on which anything arrives unasked, is closed at once by
- * its edge. A request is never repeated here: that is the plan's decision (probe_plan). Memory
- * besides the struct is held only while a request is under way.
+ * its edge. A request is never repeated here: that is the caller's decision (probe_plan,
+ * push_call). Memory besides the struct is held only while a request is under way.
  *
  * Under TLS each new connection is a handshake in full: a probe is to see the certificate as it is
  * now. Never in clear to an address that wants TLS.
@@ -27,8 +27,7 @@
 
 #define FL_HTTP_BODY_KEPT 4096
 #define FL_HTTP_BODY_DRAINED                                                                       \
-    (256 * 1024)             /* read on this far, so that the connection can be kept               \
-                              */
+    (256 * 1024) /* read on this far (or as far as is kept), so that the connection can be kept */
 #define FL_HTTP_BODY_MS 5000 /* the head has answered; its body is waited for this long */
 
 struct fl_http_client;
@@ -40,9 +39,12 @@ struct fl_http_ask {
     const char *tls_name;       /* sent and verified; "" or NULL: the address. Until answered */
     bool fresh;                 /* not on the kept connection */
     enum fl_http_method method; /* of the request; decides about the body of the answer */
-    struct fl_span text; /* the whole request, copied; empty: the connection is all that is asked */
+    struct fl_span text; /* the request, copied; empty: the connection is all that is asked */
+    struct fl_span body; /* sent behind text, not copied: it must live until answered */
     int64_t connect_ms;  /* limit of the connect, handshake included */
     int64_t answer_ms;   /* limit from there to the end of the head */
+    int64_t total_ms;    /* limit for all of it, the body too; 0: none of its own */
+    size_t keep;         /* at most so much of the answer's body; 0: FL_HTTP_BODY_KEPT */
 };
 
 struct fl_http_answer {       /* valid until the callback returns */
@@ -54,9 +56,11 @@ struct fl_http_answer {       /* valid until the callback returns */
     const struct fl_response_head *head; /* NULL unless a head came */
     const char *head_text;               /* what head's offsets count from */
     struct fl_span body;                 /* its first bytes, unframed */
+    bool whole;                          /* … and these are all, and it ended as it should */
+    bool late;                           /* not whole, for its time was up */
 };
 
-/* May ask again from within; must not free the client. */
+/* May ask again from within, or free the client. */
 typedef void fl_http_answered_fn(void *arg, const struct fl_http_answer *a);
 
 FL_MUST_USE int fl_http_client_new(struct fl_reactor *r, fl_http_answered_fn *answered, void *arg,

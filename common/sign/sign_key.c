@@ -9,6 +9,7 @@
 #include "common/sign/pem.h"
 
 struct fl_sign_key {
+    unsigned refs;
     EVP_PKEY *key;
     char id[FL_KEYID_TEXT];
 };
@@ -32,6 +33,7 @@ int fl_sign_key_new(struct fl_span pem, struct fl_sign_key **ret)
     if (k == NULL) {
         return -ENOMEM;
     }
+    k->refs = 1;
     int rc = fl_pem_each(pem, "PRIVATE KEY", take_private, k);
     if (rc < 0) {
         fl_sign_key_free(k);
@@ -41,9 +43,15 @@ int fl_sign_key_new(struct fl_span pem, struct fl_sign_key **ret)
     return 0;
 }
 
+struct fl_sign_key *fl_sign_key_take(struct fl_sign_key *k)
+{
+    k->refs++;
+    return k;
+}
+
 struct fl_sign_key *fl_sign_key_free(struct fl_sign_key *k)
 {
-    if (k != NULL) {
+    if (k != NULL && --k->refs == 0) {
         EVP_PKEY_free(k->key);
         free(k);
     }

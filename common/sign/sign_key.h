@@ -1,5 +1,6 @@
-/* sign_key - a private ed25519 key, and the signatures it makes. Immutable; any thread. OpenSSL is
- * touched here, and its error queue is left empty. */
+/* sign_key - a private ed25519 key, and the signatures it makes. Immutable, and any thread may
+ * sign; references are counted, and all taken and freed on one thread. OpenSSL is touched here, and
+ * its error queue is left empty. */
 #ifndef FL_COMMON_SIGN_SIGN_KEY_H
 #define FL_COMMON_SIGN_SIGN_KEY_H
 
@@ -17,6 +18,7 @@ struct fl_sign_key;
 
 /* From a PEM text (PKCS #8, not encrypted). 0, -EINVAL (no PEM, or not ed25519), -ENOMEM. */
 FL_MUST_USE int fl_sign_key_new(struct fl_span pem, struct fl_sign_key **ret);
+struct fl_sign_key *fl_sign_key_take(struct fl_sign_key *k); /* one more reference; returns k */
 struct fl_sign_key *fl_sign_key_free(struct fl_sign_key *k); /* accepts NULL, returns NULL */
 const char *fl_sign_key_id(const struct fl_sign_key *k);
 /* The public half as PEM (for bootstrap and `keys`). 0, -ENOSPC, -ENOMEM. */

@@ -4,12 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/sign/message_signature.h"
 #include "controller/push/fanout_inner.h"
 
-#define CONTENT_TYPE     "application/json"
 #define ANSWER_MAX_BYTES ((size_t)1 << 20)
-#define FIELD_MAX        256
 #define DAY_S            86400
 #define TEACH_LOOK_MS    250
 #define KEEP_MS          4000 /* a sidecar closes a connection that rests for 5 s */
@@ -61,62 +58,51 @@ static void ended(struct fl_sidecar *s, const struct fl_push_judgement *j)
     tell_epoch(f, f->plan.met_epoch);
 }
 
-static void on_done(void *arg, const struct fl_curl_answer *a)
+static void on_reply(void *arg, const struct fl_push_reply *a)
 {
     struct fl_sidecar *s = arg;
     struct fl_fanout *f = s->owner;
     struct fl_push_judgement j;
-    s->call = NULL;
+    fl_push_job_give(&s->job);
     fl_push_judge(a, s->address, s->edition->hash, &j);
     if (j.report.result == FL_PUSH_OK) { /* what was observed stays while a sidecar is away */
-        fl_fanout_keep_answer(s, a->fault == FL_CURL_NONE ? a->body : (struct fl_span){0});
+        fl_fanout_keep_answer(s, a->fault == FL_PUSH_FAULT_NONE ? a->body : (struct fl_span){0});
     }
     if (a->status == 401) { /* it does not know this key: perhaps one of before */
         s->signer = fl_key_ring_older(&f->ring, s->signer);
+    }
+    if (f->count > f->keep_most) {
+        fl_push_line_close(&s->line);
     }
     ended(s, &j);
     fl_fanout_drive_later(f);
 }
 
-/* 0 or -errno; the answer comes to on_done. */
-static int start(struct fl_sidecar *s)
+static void not_started(struct fl_sidecar *s, int rc)
 {
+    struct fl_push_judgement j = {.report.result = FL_PUSH_FAILED, .hint = ""};
+    fl_push_job_give(&s->job);
+    fl_cause_set(&j.cause, fl_cause_errno_code(-rc), "push to %s could not be started (%s)",
+                 s->address, fl_cause_errno_text(-rc));
+    ended(s, &j);
+    fl_fanout_drive_later(s->owner);
+}
+
+static void on_signed(void *arg, int rc)
+{
+    struct fl_sidecar *s = arg;
     struct fl_fanout *f = s->owner;
-    struct fl_sig_fields sig;
-    char id[FIELD_MAX], digest[FIELD_MAX], input[FIELD_MAX], signature[FIELD_MAX];
-    const char *fields[] = {"Content-Type: " CONTENT_TYPE, id, digest, input, signature, NULL};
-    const struct fl_sig_request rq = {FL_SPAN("PUT"), FL_SPAN(FL_PUSH_PATH), FL_SPAN(CONTENT_TYPE),
-                                      fl_span_of(s->id)};
-    int rc = fl_message_sign_digest(fl_key_ring_get(&f->ring, s->signer), &rq, s->edition->digest,
-                                    fl_reactor_wall_ms(f->conf.reactor) / 1000, &sig);
+    if (rc == 0 && s->line == NULL) {
+        rc = fl_push_line_open(f->lines, s->address, on_reply, s, &s->line);
+    }
+    if (rc == 0) {
+        const struct fl_push_request rq = {fl_push_job_text(s->job), s->edition->body,
+                                           f->timeout_ms, ANSWER_MAX_BYTES};
+        rc = fl_push_line_send(s->line, &rq);
+    }
     if (rc < 0) {
-        return rc;
+        not_started(s, rc);
     }
-    const struct {
-        char *to;
-        const char *name, *value;
-    } all[] = {{id, "Fairlead-Sidecar", s->id},
-               {digest, "Content-Digest", sig.content_digest},
-               {input, "Signature-Input", sig.signature_input},
-               {signature, "Signature", sig.signature}};
-    for (size_t i = 0; i < FL_COUNTOF(all); i++) {
-        struct fl_fmt to = fl_fmt_of(all[i].to, FIELD_MAX);
-        fl_fmt_printf(&to, "%s: %s", all[i].name, all[i].value);
-        if (to.cut) {
-            return -EINVAL;
-        }
-    }
-    const struct fl_curl_conf conf = {.method = "PUT",
-                                      .url = s->url,
-                                      .fields = fields,
-                                      .body = s->edition->body,
-                                      .timeout_ms = f->timeout_ms,
-                                      .answer_max_bytes = ANSWER_MAX_BYTES,
-                                      .done = on_done,
-                                      .arg = s,
-                                      .reuse = f->count <= f->keep_most,
-                                      .forget_host = true};
-    return fl_curl_start(f->curl, &conf, &s->call);
 }
 
 static void send_newest(struct fl_fanout *f, struct fl_sidecar *s)
@@ -124,20 +110,23 @@ static void send_newest(struct fl_fanout *f, struct fl_sidecar *s)
     struct fl_edition *e = fl_fanout_edition(f, s->configuration);
     int rc = -ENOMEM;
     if (e != NULL) {
+        const struct fl_push_head head = {s->address, s->id, e->digest, e->body.len,
+                                          fl_reactor_wall_ms(f->conf.reactor) / 1000};
         s->edition = fl_edition_take(e);
-        rc = start(s);
+        rc = fl_push_signer_ask(f->signer, fl_key_ring_get(&f->ring, s->signer), &head, on_signed,
+                                s, &s->job);
     }
     if (rc < 0) {
-        struct fl_push_judgement j = {.report.result = FL_PUSH_FAILED, .hint = ""};
-        fl_cause_set(&j.cause, fl_cause_errno_code(-rc), "push to %s could not be started (%s)",
-                     s->address, fl_cause_errno_text(-rc));
-        ended(s, &j);
+        not_started(s, rc);
     }
 }
 
 void fl_fanout_break_off(struct fl_sidecar *s)
 {
-    fl_curl_cancel(&s->call);
+    fl_push_job_give(&s->job);
+    if (fl_push_line_busy(s->line)) {
+        fl_push_line_close(&s->line);
+    }
     fl_edition_give(&s->edition);
 }
 
@@ -219,13 +208,18 @@ const char *fl_fanout_keyid(const struct fl_fanout *f)
 
 /* ---- the pace ---- */
 
-/* Connections are kept for a burst of changes, and dropped together before sidecars close theirs:
- * among thousands, libcurl would look through the living for every dead one. */
+/* Connections are kept for a burst of changes, and dropped together before sidecars close theirs.
+ */
 static void drop_connections(struct fl_fanout *f)
 {
-    if (fl_fanout_now_ms(f) >= f->drop_kept_ms) {
-        f->drop_kept_ms = INT64_MAX;
-        fl_curl_drop_kept(f->curl);
+    if (fl_fanout_now_ms(f) < f->drop_kept_ms) {
+        return;
+    }
+    f->drop_kept_ms = INT64_MAX;
+    for (uint32_t i = 0; i < f->count; i++) {
+        if (!fl_push_line_busy(f->sidecars[i]->line)) {
+            fl_push_line_close(&f->sidecars[i]->line);
+        }
     }
 }
 
@@ -380,8 +374,10 @@ int fl_fanout_new(const struct fl_fanout_conf *conf, struct fl_fanout **ret)
     fl_smap_init(&f->configurations, conf->seed);
     fl_smap_init(&f->by_key, conf->seed);
     f->plain = fl_fanout_take_configuration(f, "");
-    int rc = f->plain != NULL ? fl_curl_new(conf->reactor, &f->curl) : -ENOMEM;
+    int rc = f->plain != NULL ? fl_push_lines_new(conf->reactor, &f->lines) : -ENOMEM;
+    rc = rc == 0 ? fl_push_signer_new(conf->reactor, &f->signer) : rc;
     if (rc < 0) {
+        fl_push_lines_free(f->lines);
         fl_fanout_free_configurations(f);
         free(f);
         return rc;
@@ -399,7 +395,8 @@ struct fl_fanout *fl_fanout_free(struct fl_fanout *f)
         fl_list_remove(&f->met.node);
         fl_list_remove(&f->turn_end.node);
         fl_list_remove(&f->forget.node);
-        fl_curl_free(f->curl);
+        fl_push_signer_free(f->signer);
+        fl_push_lines_free(f->lines);
         fl_key_ring_done(&f->ring);
         free(f);
     }

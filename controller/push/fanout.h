@@ -1,6 +1,6 @@
-/* fanout - delivers to every sidecar the state of its configuration: push_plan decides, libcurl
- * carries, each push is signed for its sidecar (contract-cluster.md section 4). What the sidecars
- * answer is kept here.
+/* fanout - delivers to every sidecar the state of its configuration: push_plan decides, push_signer
+ * signs each push for its sidecar (contract-cluster.md section 4) on a thread of its own, push_line
+ * carries it. What the sidecars answer is kept here.
  *
  * A *configuration* is a key that the caller chooses; sidecars with the same key get the same state
  * in the same bytes. The file source has one, "".
@@ -11,7 +11,7 @@
  * Under an election (`elected`) nothing is sent until fl_fanout_lead; what is offered meanwhile is
  * kept, so that a new leader sends at once.
  *
- * One thread: the reactor's. */
+ * All of it is called from one thread: the reactor's. */
 #ifndef FL_CONTROLLER_PUSH_FANOUT_H
 #define FL_CONTROLLER_PUSH_FANOUT_H
 

@@ -4,16 +4,17 @@
 
 #include "common/base/arena.h"
 #include "common/base/smap.h"
-#include "common/io/bridge/curl_bridge.h"
 #include "controller/decide/push_plan.h"
 #include "controller/push/edition.h"
 #include "controller/push/fanout.h"
 #include "controller/push/key_ring.h"
 #include "controller/push/push_answer.h"
+#include "controller/push/push_head.h"
 #include "controller/push/push_judge.h"
+#include "controller/push/push_line.h"
+#include "controller/push/push_signer.h"
 
 #define FL_SIDECAR_ANSWER_MAX_BYTES ((size_t)8 << 20)
-#define FL_PUSH_PATH                "/_/api/push/v1/state"
 
 /* The state of one configuration; its targets are in the group. */
 struct fl_configuration {
@@ -28,15 +29,16 @@ struct fl_sidecar {
     struct fl_push_target target;
     struct fl_fanout *owner;
     struct fl_configuration *configuration;
-    const char *address, *id, *url, *namespace, *name, *node; /* into text */
-    struct fl_span key;                                       /* address, NUL, id */
-    uint32_t at;                                              /* in fl_fanout.sidecars */
-    uint64_t mark;                                            /* of the list that it was last in */
+    const char *address, *id, *namespace, *name, *node; /* into text */
+    struct fl_span key;                                 /* address, NUL, id */
+    uint32_t at;                                        /* in fl_fanout.sidecars */
+    uint64_t mark;                                      /* of the list that it was last in */
     uint64_t signer;            /* serial of the key that it is known to take */
     struct fl_edition *edition; /* of the push in flight */
-    struct fl_curl_call *call;
-    bool reached; /* ever */
-    bool told;    /* people were told that it is unreachable */
+    struct fl_push_job *job;    /* its head, to the end of it */
+    struct fl_push_line *line;  /* NULL: none is open */
+    bool reached;               /* ever */
+    bool told;                  /* people were told that it is unreachable */
 
     /* of the last good answer */
     int64_t acked_epoch, acked_seq, acked_unix_ms;
@@ -55,14 +57,15 @@ struct fl_sidecar {
 
 struct fl_fanout {
     struct fl_fanout_conf conf;
-    struct fl_curl *curl;
+    struct fl_push_signer *signer;
+    struct fl_push_lines *lines;
     struct fl_push_plan plan;
     struct fl_timer timer;
     struct fl_task turn_end, forget;
     struct fl_list looked; /* sidecars whose observations somebody has seen in this turn */
     struct fl_task met;    /* tells of `used` */
     int64_t timeout_ms;
-    int64_t drop_kept_ms; /* when the kept connections end; INT64_MAX: there are none */
+    int64_t drop_kept_ms; /* when kept lines are closed; INT64_MAX: there are none */
     uint32_t keep_most;
     int64_t told_epoch; /* the highest that epoch_met was called with */
     struct fl_key_ring ring;

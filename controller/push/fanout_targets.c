@@ -6,9 +6,8 @@
 
 #include "controller/push/fanout_inner.h"
 
-#define KEY_MAX           512 /* an address has at most 260 bytes, an id 128 */
-#define SPARE_CONNECTIONS 64
-#define CONNECTIONS_MAX   4096
+#define KEY_MAX         512 /* an address has at most 260 bytes, an id 128 */
+#define CONNECTIONS_MAX 4096
 
 static void forget(struct fl_sidecar *s)
 {
@@ -21,6 +20,7 @@ static void forget(struct fl_sidecar *s)
 static void free_sidecar(struct fl_sidecar *s)
 {
     fl_fanout_break_off(s);
+    fl_push_line_close(&s->line);
     forget(s);
     free(s->answer);
     free(s->error);
@@ -56,28 +56,22 @@ static struct fl_sidecar *find(const struct fl_fanout *f, const char *address, c
     return key.len > 0 ? fl_smap_get(&f->by_key, key) : NULL;
 }
 
-static const char *put(struct fl_fmt *f, const char *prefix, const char *text, const char *suffix)
+static const char *put(struct fl_fmt *f, const char *text)
 {
     const char *at = f->base + f->len;
-    fl_fmt_text(f, prefix);
     fl_fmt_text(f, text);
-    fl_fmt_text(f, suffix);
     f->len++; /* the NUL stays */
     return at;
 }
 
-/* A kept connection for each or for none: libcurl would look through all for one to close at every
- * push. Not more than a part of our descriptors, and of our memory: one costs 3 KiB. */
+/* A kept connection for each or for none; not more than a part of our descriptors. */
 static void keep_connections(struct fl_fanout *f)
 {
     struct rlimit files;
-    unsigned most = f->cap + SPARE_CONNECTIONS;
-    most = most < CONNECTIONS_MAX ? most : CONNECTIONS_MAX;
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && most > files.rlim_cur / 2) {
-        most = (unsigned)(files.rlim_cur / 2);
+    f->keep_most = CONNECTIONS_MAX;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && f->keep_most > files.rlim_cur / 2) {
+        f->keep_most = (uint32_t)(files.rlim_cur / 2);
     }
-    f->keep_most = most > SPARE_CONNECTIONS ? most - SPARE_CONNECTIONS : 0;
-    fl_curl_keep_most(f->curl, most);
 }
 
 static bool reserve(struct fl_fanout *f)
@@ -99,19 +93,18 @@ static bool reserve(struct fl_fanout *f)
 /* Not yet in the plan. */
 static struct fl_sidecar *new_sidecar(struct fl_fanout *f, const struct fl_fanout_target *t)
 {
-    size_t cap = 2 * strlen(t->address) + strlen(t->id) + strlen(t->namespace) + strlen(t->name) +
-                 strlen(t->node) + sizeof("http://" FL_PUSH_PATH) + 6;
+    size_t cap = strlen(t->address) + strlen(t->id) + strlen(t->namespace) + strlen(t->name) +
+                 strlen(t->node) + 5;
     struct fl_sidecar *s = reserve(f) ? calloc(1, sizeof(*s) + cap) : NULL;
     if (s == NULL) {
         return NULL;
     }
     struct fl_fmt text = fl_fmt_of(s->text, cap);
-    s->address = put(&text, "", t->address, ""); /* first these two: the key */
-    s->id = put(&text, "", t->id, "");
-    s->url = put(&text, "http://", t->address, FL_PUSH_PATH);
-    s->namespace = put(&text, "", t->namespace, "");
-    s->name = put(&text, "", t->name, "");
-    s->node = put(&text, "", t->node, "");
+    s->address = put(&text, t->address); /* first these two: the key */
+    s->id = put(&text, t->id);
+    s->namespace = put(&text, t->namespace);
+    s->name = put(&text, t->name);
+    s->node = put(&text, t->node);
     FL_MUST(!text.cut);
     s->key = (struct fl_span){s->address, strlen(s->address) + 1 + strlen(s->id)};
     s->owner = f;

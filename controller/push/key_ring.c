@@ -82,7 +82,7 @@ uint64_t fl_key_ring_older(const struct fl_key_ring *r, uint64_t serial)
     return r->count > 0 ? r->held[(place_of(r, serial) + 1) % r->count].serial : 0;
 }
 
-const struct fl_sign_key *fl_key_ring_get(const struct fl_key_ring *r, uint64_t serial)
+struct fl_sign_key *fl_key_ring_get(const struct fl_key_ring *r, uint64_t serial)
 {
     return r->count > 0 ? r->held[place_of(r, serial)].key : NULL;
 }

@@ -39,7 +39,7 @@ uint64_t fl_key_ring_first(const struct fl_key_ring *r);
 uint64_t fl_key_ring_older(const struct fl_key_ring *r,
                            uint64_t serial); /* after the last: newest */
 /* NULL: the ring is empty. A serial that is not held any more: the oldest. */
-const struct fl_sign_key *fl_key_ring_get(const struct fl_key_ring *r, uint64_t serial);
+struct fl_sign_key *fl_key_ring_get(const struct fl_key_ring *r, uint64_t serial);
 /* What a state carries as `keys`: all while teaching, the newest alone once it was taught, nothing
  * before. Lives until the next change of the ring. */
 struct fl_strings fl_key_ring_texts(struct fl_key_ring *r);

@@ -9,7 +9,7 @@
 
 /* ---- no answer ---- */
 
-static void judge_connect(const struct fl_curl_answer *a, const char *address,
+static void judge_connect(const struct fl_push_reply *a, const char *address,
                           struct fl_push_judgement *j)
 {
     if (a->os_errno != 0) {
@@ -21,42 +21,42 @@ static void judge_connect(const struct fl_curl_answer *a, const char *address,
     j->hint = "does the sidecar run, and is its status listener (port 8422) at this address?";
 }
 
-static void judge_fault(const struct fl_curl_answer *a, const char *address,
+static void judge_fault(const struct fl_push_reply *a, const char *address,
                         struct fl_push_judgement *j)
 {
     j->report.result = FL_PUSH_FAILED;
     switch (a->fault) {
-    case FL_CURL_RESOLVE:
+    case FL_PUSH_FAULT_RESOLVE:
         fl_cause_set(&j->cause, "dns", "the host name of %s has no address", address);
         j->hint = "is the name spelt right, and does DNS answer?";
         break;
-    case FL_CURL_CONNECT:
+    case FL_PUSH_FAULT_CONNECT:
         judge_connect(a, address, j);
         break;
-    case FL_CURL_CONNECT_TIMEOUT:
+    case FL_PUSH_FAULT_CONNECT_TIMEOUT:
         fl_cause_set(&j->cause, "connect_timeout", "connect to %s timed out", address);
         j->hint = "packets are dropped: does a NetworkPolicy keep the controller from port 8422?";
         break;
-    case FL_CURL_TIMEOUT:
+    case FL_PUSH_FAULT_TIMEOUT:
         fl_cause_set(&j->cause, "read_timeout", "%s accepts connections but does not answer",
                      address);
         j->hint = "is a service mesh in between? exclude port 8422 from its inbound interception";
         break;
-    case FL_CURL_ENDED:
+    case FL_PUSH_FAULT_ENDED:
         fl_cause_set(&j->cause, "premature_close",
                      "%s closed the connection before the answer was whole", address);
         j->hint = "is a service mesh in between? exclude port 8422 from its inbound interception";
         break;
-    case FL_CURL_NOT_HTTP:
+    case FL_PUSH_FAULT_NOT_HTTP:
         fl_cause_set(&j->cause, "invalid_header", "%s does not answer in HTTP/1.1", address);
         j->hint = "is this the status listener of a sidecar?";
         break;
-    case FL_CURL_TOO_LONG:
+    case FL_PUSH_FAULT_TOO_LONG:
         fl_cause_set(&j->cause, "too_long", "the answer of %s is too long", address);
         j->hint = "is this the status listener of a sidecar?";
         break;
-    case FL_CURL_NONE:
-    case FL_CURL_OTHER:
+    case FL_PUSH_FAULT_NONE:
+    case FL_PUSH_FAULT_OTHER:
         fl_cause_set(&j->cause, "push_failed", "push to %s failed (%s)", address, a->text);
         break;
     }
@@ -92,7 +92,7 @@ static struct fl_span text_of(const struct fl_node *root, const char *key)
 }
 
 /* Token and detail of problem+json, where it is that. */
-static void say_refused(const struct fl_curl_answer *a, const char *address,
+static void say_refused(const struct fl_push_reply *a, const char *address,
                         struct fl_push_judgement *j)
 {
     struct fl_arena tree;
@@ -115,7 +115,7 @@ static void say_refused(const struct fl_curl_answer *a, const char *address,
     fl_arena_done(&tree);
 }
 
-static void judge_conflict(const struct fl_curl_answer *a, struct fl_push_judgement *j)
+static void judge_conflict(const struct fl_push_reply *a, struct fl_push_judgement *j)
 {
     struct fl_push_answer pair;
     if (fl_push_answer_read(a->body, &pair)) {
@@ -125,7 +125,7 @@ static void judge_conflict(const struct fl_curl_answer *a, struct fl_push_judgem
     }
 }
 
-static void judge_accepted(const struct fl_curl_answer *a, const char *address, uint64_t hash,
+static void judge_accepted(const struct fl_push_reply *a, const char *address, uint64_t hash,
                            struct fl_push_judgement *j)
 {
     struct fl_push_answer answer;
@@ -138,13 +138,13 @@ static void judge_accepted(const struct fl_curl_answer *a, const char *address, 
     }
 }
 
-void fl_push_judge(const struct fl_curl_answer *a, const char *address, uint64_t hash,
+void fl_push_judge(const struct fl_push_reply *a, const char *address, uint64_t hash,
                    struct fl_push_judgement *ret)
 {
     *ret = (struct fl_push_judgement){.report.result = FL_PUSH_REFUSED, .hint = ""};
-    if (a->fault == FL_CURL_TOO_LONG && a->status == 200) {
+    if (a->fault == FL_PUSH_FAULT_TOO_LONG && a->status == 200) {
         ret->report.result = FL_PUSH_OK; /* taken; it only has more to tell than we listen to */
-    } else if (a->fault != FL_CURL_NONE || a->status == 0) {
+    } else if (a->fault != FL_PUSH_FAULT_NONE || a->status == 0) {
         judge_fault(a, address, ret);
     } else if (a->status == 200) {
         judge_accepted(a, address, hash, ret);

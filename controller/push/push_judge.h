@@ -3,9 +3,9 @@
 #ifndef FL_CONTROLLER_PUSH_PUSH_JUDGE_H
 #define FL_CONTROLLER_PUSH_PUSH_JUDGE_H
 
-#include "common/io/bridge/curl_bridge.h"
 #include "common/model/cause.h"
 #include "controller/decide/push_plan.h"
+#include "controller/push/push_line.h"
 
 struct fl_push_judgement {
     struct fl_push_report report;
@@ -14,7 +14,7 @@ struct fl_push_judgement {
 };
 
 /* hash: of the set that was sent. address: the sidecar's, for the sentence. */
-void fl_push_judge(const struct fl_curl_answer *a, const char *address, uint64_t hash,
+void fl_push_judge(const struct fl_push_reply *a, const char *address, uint64_t hash,
                    struct fl_push_judgement *ret);
 
 #endif

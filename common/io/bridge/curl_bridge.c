@@ -288,11 +288,6 @@ void fl_curl_cancel(struct fl_curl_call **call)
     }
 }
 
-void fl_curl_keep_most(struct fl_curl *c, unsigned most)
-{
-    (void)curl_multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, (long)most);
-}
-
 void fl_curl_drop_kept(struct fl_curl *c)
 {
     if (c->kept != NULL) {

@@ -86,9 +86,6 @@ struct fl_curl_conf {
     /* A kept connection will do, and this one is kept afterwards. When a kept one ends without a
      * byte of an answer, libcurl sends the request again on a new one. */
     bool reuse;
-    /* Resolve the host anew. libcurl looks through every host that it remembers at each call, and
-     * addresses are hosts to it: with a thousand of them that costs more than it saves. */
-    bool forget_host;
 };
 
 FL_MUST_USE int fl_curl_new(struct fl_reactor *r, struct fl_curl **ret); /* 0 or -errno */
@@ -103,9 +100,6 @@ void fl_curl_cancel(struct fl_curl_call **call);
 /* What the answer's Retry-After asks for (seconds or a date); 0: nothing, or the past. In done. */
 int64_t fl_curl_retry_after_ms(const struct fl_curl_call *call);
 
-/* At most so many idle connections are kept (libcurl's own rule: four times the calls under way).
- */
-void fl_curl_keep_most(struct fl_curl *c, unsigned most);
 /* No call that starts from now on uses a connection that was made before: the authorities have
  * changed, or the other side seems to be gone. What is under way goes on. */
 void fl_curl_drop_kept(struct fl_curl *c);

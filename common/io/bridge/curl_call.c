@@ -290,9 +290,6 @@ static CURLcode set_extras(struct fl_curl_call *k, const struct fl_curl_conf *co
     if (conf->keepalive) {
         SET(CURLOPT_SOCKOPTFUNCTION, on_socket_made);
     }
-    if (conf->forget_host) {
-        SET(CURLOPT_DNS_CACHE_TIMEOUT, 0L);
-    }
     if (conf->reuse) {
         SET(CURLOPT_SHARE, k->kept->share);
     } else {

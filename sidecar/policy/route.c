@@ -66,7 +66,11 @@ static struct fl_span host_name(struct fl_span host)
  * Empty: path style. */
 static struct fl_span bucket_of_host(const struct fl_snapshot *s, struct fl_span host)
 {
-    struct fl_span name = host_name(host), bucket = {0};
+    struct fl_span bucket = {0};
+    if (s->config->hosts.count == 0) {
+        return bucket;
+    }
+    struct fl_span name = host_name(host);
     size_t longest = 0;
     for (uint32_t i = 0; i < s->config->hosts.count; i++) {
         struct fl_span base = fl_span_of(s->config->hosts.items[i]);
@@ -115,6 +119,12 @@ static struct reading read_s3(const struct fl_route_ask *ask, struct fl_span hos
                             .rest = at_least_root((struct fl_span){scratch + n, more})};
 }
 
+/* Is it that one character? */
+static bool is_char(struct fl_span s, char c)
+{
+    return s.len == 1 && s.ptr[0] == c;
+}
+
 /* In place; false when it climbs above the root. */
 static bool resolve(char *path, size_t *len)
 {
@@ -126,15 +136,18 @@ static bool resolve(char *path, size_t *len)
             end++;
         }
         struct fl_span segment = {path + begin, end - begin};
-        slash = segment.len == 0 || fl_span_is(segment, ".") || fl_span_is(segment, "..");
-        if (fl_span_is(segment, "..")) {
+        bool up = segment.len == 2 && segment.ptr[0] == '.' && segment.ptr[1] == '.';
+        slash = segment.len == 0 || up || is_char(segment, '.');
+        if (up) {
             if (out == 0) {
                 return false;
             }
             while (path[--out] != '/') {
             }
         } else if (!slash) {
-            memmove(path + out, path + at, end - at);
+            if (out != at) {
+                memmove(path + out, path + at, end - at);
+            }
             out += end - at;
         }
         at = end;
@@ -221,8 +234,7 @@ policy_of(const struct fl_snapshot *s, const struct fl_snap_route *r, const stru
 /* "/_/…" is ours on the other listeners and nobody's on this one. */
 static bool is_ours(const struct reading *reading)
 {
-    return fl_span_is(reading->bucket, "_") && reading->whole.len > 2 &&
-           reading->whole.ptr[2] == '/';
+    return is_char(reading->bucket, '_') && reading->whole.len > 2 && reading->whole.ptr[2] == '/';
 }
 
 /* Finds the route, and leaves in *reading how it reads the path. NULL: *ret_answer says why. */
@@ -264,7 +276,7 @@ void fl_route_find(const struct fl_snapshot *s, const struct fl_route_ask *ask,
 {
     *ret = (struct fl_routed){.answer = FL_ANSWER_NONE};
     struct fl_route_ask one = *ask;
-    if (fl_span_is(ask->path, "*")) {
+    if (is_char(ask->path, '*')) {
         one.path = FL_SPAN("/"); /* OPTIONS * asks the service */
     } else if (ask->path.len == 0 || ask->path.ptr[0] != '/') {
         ret->answer = FL_ANSWER_BAD_REQUEST;

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-static const uint32_t caps[FL_BUFFER_SIZES] = {4096, 16384, 65536};
+static const uint32_t caps[FL_BUFFER_SIZES] = {4096, 16384 + 2048, 65536};
 
 void fl_buffers_init(struct fl_buffers *b, uint64_t limit_bytes)
 {

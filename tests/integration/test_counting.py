@@ -27,9 +27,9 @@ def row(output, proxy):
     return [cell.strip() for cell in line.strip("| ").split("|")]
 
 
-@pytest.mark.parametrize("connections", [1, 8])
-def test_keep_alive_request_costs_four_data_calls_and_no_allocation(connections):
-    done = count("--proxies", "fairlead", "--check", "--connections", str(connections), port=PORT)
+@pytest.mark.parametrize("connections, path", [(1, "/b/1k"), (8, "/b/1k"), (8, "/b/16k")])
+def test_keep_alive_request_costs_four_data_calls_and_no_allocation(connections, path):
+    done = count("--proxies", "fairlead", "--check", "--connections", str(connections), "--path", path, port=PORT)
     assert done.returncode == 0, done.stdout + done.stderr
     _, data, _, epoll_ctl, other, allocations = row(done.stdout, "fairlead")
     assert (data, epoll_ctl, other, allocations) == ("4.000", "0.000", "none", "0.000"), done.stdout

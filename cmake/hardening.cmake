@@ -23,6 +23,11 @@ elseif(CMAKE_BUILD_TYPE STREQUAL "Release" OR CMAKE_BUILD_TYPE STREQUAL "RelWith
     add_compile_options(-mbranch-protection=standard)
   endif()
   add_link_options(-Wl,-z,relro,-z,now,-z,noexecstack)
+  if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+    # gcc clears a struct of 100 bytes to 8 KiB by "rep stosq": 80 ns for 984 bytes, where memset takes 14 (Zen 3).
+    add_compile_options(-mmemset-strategy=libcall:-1:noalign -mmemcpy-strategy=libcall:-1:noalign)
+    add_link_options(-mmemset-strategy=libcall:-1:noalign -mmemcpy-strategy=libcall:-1:noalign)
+  endif()
   if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
     add_compile_options(-flto=auto)
     add_link_options(-flto=auto)

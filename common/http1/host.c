@@ -22,19 +22,19 @@ static size_t literal_len(struct fl_span host) /* "[v6]" */
 static size_t name_len(struct fl_span host)
 {
     size_t i = 0;
-    while (i < host.len && host.ptr[i] != ':') {
-        if (host.ptr[i] == '%') {
-            if (host.len - i < 3 || !is_hex(host.ptr[i + 1]) || !is_hex(host.ptr[i + 2])) {
-                return 0;
-            }
-            i += 3;
-        } else if (fl_scan_is(host.ptr[i], FL_SCAN_HOST)) {
+    for (;;) {
+        while (i < host.len && fl_scan_is(host.ptr[i], FL_SCAN_HOST)) {
             i++;
-        } else {
+        }
+        if (i == host.len || host.ptr[i] == ':') {
+            return i;
+        }
+        if (host.len - i < 3 || host.ptr[i] != '%' || !is_hex(host.ptr[i + 1]) ||
+            !is_hex(host.ptr[i + 2])) {
             return 0;
         }
+        i += 3;
     }
-    return i;
 }
 
 static bool port_is_valid(struct fl_span port)

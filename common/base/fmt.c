@@ -32,11 +32,6 @@ void fl_fmt_span(struct fl_fmt *f, struct fl_span s)
     settle(f, f->len, put(f, s.ptr, s.len));
 }
 
-void fl_fmt_text(struct fl_fmt *f, const char *text)
-{
-    fl_fmt_span(f, fl_span_of(text));
-}
-
 void fl_fmt_char(struct fl_fmt *f, char c)
 {
     settle(f, f->len, put(f, &c, 1));
@@ -156,11 +151,11 @@ static struct escaped utf8_or_mark(const uint8_t *p, size_t n)
     return len ? as_is(p, len) : as_text(1, "?");
 }
 
-/* Runs of plain bytes are copied at once, the others one by one. Inlined so that both functions are
+/* Runs of plain bytes are copied at once, the others one by one. Inlined so that the functions are
  * too. */
 static inline __attribute__((always_inline)) void
-escape(struct fl_fmt *f, struct fl_span s, bool (*is_plain)(uint8_t),
-       struct escaped (*replace)(const uint8_t *p, size_t n))
+escape(struct fl_fmt *f, struct fl_span s, bool (*are_plain)(const uint8_t *eight),
+       bool (*is_plain)(uint8_t), struct escaped (*replace)(const uint8_t *p, size_t n))
 {
     const uint8_t *p = (const uint8_t *)s.ptr;
     size_t start = f->len, i = 0;
@@ -168,6 +163,9 @@ escape(struct fl_fmt *f, struct fl_span s, bool (*is_plain)(uint8_t),
 
     while (fits && i < s.len) {
         size_t run = i;
+        while (s.len - run >= 8 && are_plain(p + run)) {
+            run += 8;
+        }
         while (run < s.len && is_plain(p[run])) {
             run++;
         }
@@ -182,9 +180,27 @@ escape(struct fl_fmt *f, struct fl_span s, bool (*is_plain)(uint8_t),
     settle(f, start, fits);
 }
 
+static bool look_at_each(const uint8_t *eight)
+{
+    (void)eight;
+    return false;
+}
+
 static bool json_plain(uint8_t c)
 {
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
+/* The same of eight bytes at once: the lowest that is not plain leaves its high bit, and none is
+ * left where all are. */
+static bool json_all_plain(const uint8_t *eight)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101), highs = ones << 7;
+    uint64_t w;
+    memcpy(&w, eight, sizeof w);
+    uint64_t quote = w ^ ones * '"', backslash = w ^ ones * '\\';
+    uint64_t control = w - ones * 0x20, beyond = w | (w + ones);
+    return ((control | beyond | (quote - ones) | (backslash - ones)) & highs) == 0;
 }
 
 static struct escaped json_hex(uint8_t c)
@@ -227,7 +243,7 @@ static struct escaped json_replace(const uint8_t *p, size_t n)
 
 void fl_fmt_json(struct fl_fmt *f, struct fl_span s)
 {
-    escape(f, s, json_plain, json_replace);
+    escape(f, s, json_all_plain, json_plain, json_replace);
 }
 
 static bool xml_plain(uint8_t c)
@@ -267,7 +283,7 @@ static struct escaped xml_replace(const uint8_t *p, size_t n)
 
 void fl_fmt_xml(struct fl_fmt *f, struct fl_span s)
 {
-    escape(f, s, xml_plain, xml_replace);
+    escape(f, s, look_at_each, xml_plain, xml_replace);
 }
 
 static bool prom_plain(uint8_t c)
@@ -291,7 +307,7 @@ static struct escaped prom_replace(const uint8_t *p, size_t n)
 
 void fl_fmt_prom(struct fl_fmt *f, struct fl_span s)
 {
-    escape(f, s, prom_plain, prom_replace);
+    escape(f, s, look_at_each, prom_plain, prom_replace);
 }
 
 static bool header_plain(uint8_t c)
@@ -308,7 +324,7 @@ static struct escaped header_replace(const uint8_t *p, size_t n)
 
 void fl_fmt_header(struct fl_fmt *f, struct fl_span s)
 {
-    escape(f, s, header_plain, header_replace);
+    escape(f, s, look_at_each, header_plain, header_replace);
 }
 
 struct civil {

@@ -23,7 +23,11 @@ static inline struct fl_fmt fl_fmt_of(char *base, size_t cap)
 }
 
 void fl_fmt_span(struct fl_fmt *f, struct fl_span s);
-void fl_fmt_text(struct fl_fmt *f, const char *text);
+static inline void fl_fmt_text(struct fl_fmt *f,
+                               const char *text) /* the length of a constant is one */
+{
+    fl_fmt_span(f, fl_span_of(text));
+}
 void fl_fmt_char(struct fl_fmt *f, char c);
 void fl_fmt_uint(struct fl_fmt *f, uint64_t v);
 void fl_fmt_int(struct fl_fmt *f, int64_t v);

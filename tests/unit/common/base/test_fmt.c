@@ -71,6 +71,24 @@ static void json_escapes_what_it_must(void **state)
           "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80");
 }
 
+/* Eight plain bytes are taken at once, a lone byte never is. */
+static void json_escapes_at_every_place(void **state)
+{
+    (void)state;
+    for (unsigned byte = 0; byte < 256; byte++) {
+        for (size_t at = 0; at < 20; at++) {
+            char line[] = "[a !~#$%&+-./0:AZ]^|", alone[8], want[64];
+            line[at] = (char)byte;
+            struct fl_fmt f = fl_fmt_of(alone, sizeof alone);
+            fl_fmt_json(&f, (struct fl_span){line + at, 1});
+            snprintf(want, sizeof want, "%.*s%s%s", (int)at, line, alone, line + at + 1);
+            f = fresh();
+            fl_fmt_json(&f, (struct fl_span){line, sizeof line - 1});
+            assert_string_equal(text, want);
+        }
+    }
+}
+
 static void json_shows_bytes_that_are_no_utf8(void **state)
 {
     (void)state;
@@ -247,6 +265,7 @@ int main(void)
         cmocka_unit_test(numbers),
         cmocka_unit_test(seconds_are_rounded_to_milliseconds),
         cmocka_unit_test(json_escapes_what_it_must),
+        cmocka_unit_test(json_escapes_at_every_place),
         cmocka_unit_test(json_shows_bytes_that_are_no_utf8),
         cmocka_unit_test(json_is_clean_for_any_bytes),
         cmocka_unit_test(other_dialects),

@@ -54,7 +54,7 @@ static void write_config(const void *what, struct fl_fmt *out)
 static bool show_config(const struct fl_controller_config *c)
 {
     size_t len = 0;
-    char *text = fl_show_grown(write_config, c, &len);
+    char *text = fl_show_grown(write_config, c, FL_SHOW_ABOUT, &len);
     bool good = text != NULL && fwrite(text, 1, len, stdout) == len && fflush(stdout) == 0;
     free(text);
     return good;

@@ -1,4 +1,7 @@
 #include "common/codec/state_json.h"
+
+#include <stdlib.h>
+
 #include "common/model/directives_show.h"
 
 static void text_member(struct fl_fmt *out, const char *name, const char *text)
@@ -110,12 +113,25 @@ static void write_set(const void *what, struct fl_fmt *out)
     encode_set(what, false, out);
 }
 
+/* Room that will mostly do, so that what a thousand sidecars wait for is written once. */
+static size_t about(const struct fl_state *s, bool verdicts)
+{
+    size_t n = 1024 + (size_t)s->route_count * 256 + (size_t)s->keys.count * 256;
+    for (uint32_t i = 0; i < s->backend_count; i++) {
+        n += 1024 + (size_t)s->backends[i].conf.peer_count * 96;
+        n += verdicts ? (size_t)s->backends[i].verdict_count * 192 : 0;
+    }
+    return n;
+}
+
 char *fl_state_json_text(const struct fl_state *s, size_t *ret_len)
 {
-    return fl_show_grown(write_state, s, ret_len);
+    char *text = fl_show_grown(write_state, s, about(s, true), ret_len);
+    char *fits = text != NULL ? realloc(text, *ret_len + 1) : NULL;
+    return fits != NULL ? fits : text;
 }
 
 uint64_t fl_state_json_hash(const struct fl_state *s)
 {
-    return fl_show_hash_of(write_set, s);
+    return fl_show_hash_of(write_set, s, about(s, false));
 }

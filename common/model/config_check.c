@@ -132,7 +132,7 @@ bool fl_config_check(struct fl_config *c, struct fl_findings *f)
     check_root(c, f);
     fl_config_check_backends(c, own, count, f);
     fl_config_check_routes(c, f);
-    c->hash = fl_show_hash_of(write_canonical, c);
+    c->hash = fl_show_hash_of(write_canonical, c, FL_SHOW_ABOUT);
     if (c->hash == 0) {
         fl_findings_add(f, FL_SEVERITY_ERROR, 0, "out of memory");
     }

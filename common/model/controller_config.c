@@ -115,7 +115,7 @@ bool fl_controller_config_check(struct fl_controller_config *c, struct fl_findin
     check_source(c, f);
     fl_config_check_backends(c->cluster, own, FL_COUNTOF(own), f);
     fl_config_check_routes(c->cluster, f);
-    c->hash = fl_show_hash_of(write_document, c);
+    c->hash = fl_show_hash_of(write_document, c, FL_SHOW_ABOUT);
     if (c->hash == 0) {
         fl_findings_add(f, FL_SEVERITY_ERROR, 0, "out of memory");
     }

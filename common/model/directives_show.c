@@ -314,9 +314,9 @@ bool fl_show_given(enum fl_scope scope, const void *base, struct fl_fmt *out)
 }
 
 char *fl_show_grown(void (*write)(const void *what, struct fl_fmt *out), const void *what,
-                    size_t *ret_len)
+                    size_t about, size_t *ret_len)
 {
-    for (size_t cap = (size_t)16 << 10; cap <= (size_t)256 << 20; cap *= 2) {
+    for (size_t cap = about + 1; cap <= (size_t)256 << 20; cap *= 2) {
         char *buffer = malloc(cap);
         if (!buffer) {
             return NULL;
@@ -341,10 +341,11 @@ uint64_t fl_show_hash(struct fl_span text)
     return hash;
 }
 
-uint64_t fl_show_hash_of(void (*write)(const void *what, struct fl_fmt *out), const void *what)
+uint64_t fl_show_hash_of(void (*write)(const void *what, struct fl_fmt *out), const void *what,
+                         size_t about)
 {
     size_t len;
-    char *text = fl_show_grown(write, what, &len);
+    char *text = fl_show_grown(write, what, about, &len);
     uint64_t hash = text ? fl_show_hash((struct fl_span){text, len}) : 0;
     free(text);
     return hash;
@@ -363,5 +364,5 @@ static void write_config(const void *what, struct fl_fmt *out)
 char *fl_directives_show_text(const struct fl_config *c)
 {
     size_t len;
-    return fl_show_grown(write_config, c, &len);
+    return fl_show_grown(write_config, c, FL_SHOW_ABOUT, &len);
 }

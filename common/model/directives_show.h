@@ -20,13 +20,15 @@ void fl_show_route(const struct fl_route_conf *r, struct fl_fmt *out);
  * backend not its peers, and `verdicts` as verdict_policy (contract-cluster.md section 4). False:
  * there was none. */
 bool fl_show_given(enum fl_scope s, const void *base, struct fl_fmt *out);
-/* Runs `write` into a buffer that grows until everything fits; free() it, NULL = no memory (or
- * beyond 256 MiB). */
+#define FL_SHOW_ABOUT ((size_t)16 << 10) /* bytes of most documents */
+/* Runs `write` into a buffer of `about` bytes, and again into one of twice the size until
+ * everything fits; free() it, NULL = no memory (or beyond 256 MiB). */
 FL_MUST_USE char *fl_show_grown(void (*write)(const void *what, struct fl_fmt *out),
-                                const void *what, size_t *ret_len);
+                                const void *what, size_t about, size_t *ret_len);
 /* FNV-1a of a text, 64 bits: a fingerprint, not a defence. */
 uint64_t fl_show_hash(struct fl_span text);
 /* The same of all that `write` writes; 0 = no memory. */
-uint64_t fl_show_hash_of(void (*write)(const void *what, struct fl_fmt *out), const void *what);
+uint64_t fl_show_hash_of(void (*write)(const void *what, struct fl_fmt *out), const void *what,
+                         size_t about);
 
 #endif

@@ -245,8 +245,8 @@ static void write_route(const void *what, struct fl_fmt *out)
 static bool same(void (*write)(const void *, struct fl_fmt *), const void *a, const void *b)
 {
     size_t a_len = 0, b_len = 0;
-    char *x = a ? fl_show_grown(write, a, &a_len) : NULL,
-         *y = b ? fl_show_grown(write, b, &b_len) : NULL;
+    char *x = a ? fl_show_grown(write, a, FL_SHOW_ABOUT, &a_len) : NULL,
+         *y = b ? fl_show_grown(write, b, FL_SHOW_ABOUT, &b_len) : NULL;
     bool equal = x && y && a_len == b_len && memcmp(x, y, a_len) == 0;
     free(x);
     free(y);

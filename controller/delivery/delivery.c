@@ -11,6 +11,7 @@
 
 #define CHANGED_MS 20   /* a changed verdict that takes nobody out waits for others this long */
 #define AGED_MS    1000 /* one that is only fresher, so long at most */
+#define PUT_OFF_MS 100  /* … and again and again, for AGED_MS more, while changes wait to leave */
 
 /* ---- saying ---- */
 
@@ -250,7 +251,13 @@ void fl_delivery_look(struct fl_delivery *d, unsigned why)
 
 static void on_again(struct fl_timer *t)
 {
-    fl_delivery_look(fl_container_of(t, struct fl_delivery, again), FL_DELIVERY_VERDICTS);
+    struct fl_delivery *d = fl_container_of(t, struct fl_delivery, again);
+    int64_t now_ms = fl_reactor_now_ms(d->conf.reactor);
+    if (d->again_aged && now_ms < d->again_by_ms && fl_fanout_hurries(d->fanout)) {
+        fl_timer_set(d->conf.reactor, &d->again, now_ms + PUT_OFF_MS);
+        return;
+    }
+    fl_delivery_look(d, FL_DELIVERY_VERDICTS);
 }
 
 static void on_again_now(struct fl_task *t)
@@ -271,6 +278,11 @@ static void on_probed(void *arg, enum fl_probe_news news)
         wait_ms = most_ms < AGED_MS ? most_ms : AGED_MS;
     }
     int64_t at_ms = fl_reactor_now_ms(d->conf.reactor) + wait_ms;
+    if (d->again.at_ms == INT64_MAX) {
+        d->again_aged = true;
+        d->again_by_ms = at_ms + AGED_MS;
+    }
+    d->again_aged = d->again_aged && news == FL_PROBE_NEWS_AGE;
     if (at_ms < d->again.at_ms) {
         fl_timer_set(d->conf.reactor, &d->again, at_ms);
     }

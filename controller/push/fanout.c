@@ -335,6 +335,11 @@ bool fl_fanout_leads(const struct fl_fanout *f)
     return f->plan.mode != FL_PUSH_FOLLOWS;
 }
 
+bool fl_fanout_hurries(const struct fl_fanout *f)
+{
+    return !fl_list_empty(&f->plan.queues[FL_PUSH_QUEUE_CHANGE]);
+}
+
 int64_t fl_fanout_epoch(const struct fl_fanout *f)
 {
     return f->plan.epoch;

@@ -106,7 +106,8 @@ const char *fl_fanout_configuration(const struct fl_fanout *f, size_t *at, uint3
 void fl_fanout_lead(struct fl_fanout *f, int64_t epoch);
 /* We do not: what is in flight is broken off, and what was offered in this turn does not leave. */
 void fl_fanout_follow(struct fl_fanout *f);
-bool fl_fanout_leads(const struct fl_fanout *f); /* pushes are sent; always, if not elected */
+bool fl_fanout_leads(const struct fl_fanout *f);   /* pushes are sent; always, if not elected */
+bool fl_fanout_hurries(const struct fl_fanout *f); /* a change waits for a place to leave */
 int64_t fl_fanout_epoch(const struct fl_fanout *f);
 
 /* ---- what is known ---- */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/codec/config_yaml.h"
+#include "common/io/sock.h"
 #include "controller/decide/slices.h"
 
 /* A delivery that follows or leads, with stores of slices and pods; nobody listens to its pushes.
@@ -22,7 +23,7 @@ static struct fl_controller_config *config;
 static struct fl_slices *slices;
 static struct fl_pods *pods;
 static unsigned asked_a, asked_b; /* how often for the members of these services */
-static unsigned told;
+static unsigned told, composed;
 static char told_pod[64];
 static const struct fl_log quiet = {.level = FL_LOG_ERROR};
 
@@ -54,6 +55,12 @@ static void on_wrong(void *arg, const struct fl_kube_pod *pod, const char *said)
     assert_non_null(strstr(said, "annotation"));
     told++;
     (void)snprintf(told_pod, sizeof(told_pod), "%s", pod->meta.name);
+}
+
+static void on_composed(void *arg)
+{
+    (void)arg;
+    composed++;
 }
 
 static struct fl_controller_config *read_config(const char *text)
@@ -122,6 +129,7 @@ static int set_up(void **state)
         .elected = true,
         .source = source,
         .annotation_news = on_wrong,
+        .composed = on_composed,
     };
     assert_int_equal(fl_delivery_new(&c, &delivery), 0);
     put_slice("a", "10.0.0.1");
@@ -270,6 +278,53 @@ static void what_another_configuration_makes_wrong_is_told_once(void **state)
     assert_string_equal(peer_of(0), "10.0.0.2:9000");
 }
 
+/* ---- probes ---- */
+
+static int listen_locally(char *text, size_t cap)
+{
+    struct fl_addr at;
+    int fd = -1;
+    struct fl_fmt f = fl_fmt_of(text, cap);
+    assert_true(fl_addr_parse(FL_SPAN("127.0.0.1:0"), &at));
+    assert_int_equal(fl_sock_listen(&at, 64, &fd), 0);
+    assert_int_equal(fl_sock_local(fd, &at), 0);
+    fl_addr_print(&at, &f);
+    return fd;
+}
+
+/* Until states were made so often. */
+static int64_t until_composed(unsigned n)
+{
+    int64_t end_ms = fl_reactor_now_ms(reactor) + 10000;
+    while (composed < n && fl_reactor_now_ms(reactor) < end_ms) {
+        fl_reactor_turn(reactor, 20);
+    }
+    assert_int_equal(composed, n);
+    return fl_reactor_now_ms(reactor);
+}
+
+/* It waits for a second, and for another one while changes wait to leave: without a key they do. */
+static void what_is_only_fresher_lets_changes_go_first(void **state)
+{
+    (void)state;
+    char address[FL_ADDR_TEXT_MAX], text[512];
+    int fd = listen_locally(address, sizeof(address));
+    (void)snprintf(
+        text, sizeof(text),
+        "source: kubernetes\nbackends: {a: {peers: [{address: '%s'}], probe: {type: tcp, "
+        "interval: 100ms}}}\n",
+        address);
+    fl_reactor_turn(reactor, 0);
+    fl_delivery_lead(delivery, 7);
+    put_pod("p", "10.1.0.1", "a");
+    configure(text);
+    assert_true(fl_fanout_hurries(fl_delivery_fanout(delivery)));
+    composed = 0;
+    int64_t at_ms = until_composed(1); /* its first verdict */
+    assert_true(until_composed(2) - at_ms >= 1900);
+    fl_sock_close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +336,7 @@ int main(void)
         TEST(two_changes_before_one_look_are_both_seen),
         TEST(who_follows_tells_nothing_and_who_begins_to_lead_tells_all),
         TEST(what_another_configuration_makes_wrong_is_told_once),
+        TEST(what_is_only_fresher_lets_changes_go_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -179,6 +179,22 @@ static void a_list_keeps_its_order_and_what_is_known_of_those_who_stay(void **st
     assert_int_equal(listeners[1].pushes, 1);
 }
 
+static void it_hurries_while_a_change_waits_for_a_place(void **state)
+{
+    (void)state;
+    fanout->plan.concurrency = 1;
+    listeners[0].script = SILENT;
+    put(0, "x");
+    put(1, "x");
+    offer("x", "10.0.0.1", true);
+    UNTIL(listeners[0].pushes == 1);
+    assert_true(fl_fanout_hurries(fanout));
+    const struct fl_fanout_target t = target_of(0, "x");
+    assert_true(fl_fanout_remove_target(fanout, t.address, t.id));
+    UNTIL(has(1, "10.0.0.1"));
+    assert_false(fl_fanout_hurries(fanout));
+}
+
 static void who_goes_while_pushed_to_is_broken_off(void **state)
 {
     (void)state;
@@ -467,6 +483,7 @@ int main(void)
         TEST(a_sidecar_that_changes_its_configuration_keeps_what_is_known_of_it),
         TEST(a_configuration_goes_with_its_last_target_or_by_a_list_that_does_not_name_it),
         TEST(a_list_keeps_its_order_and_what_is_known_of_those_who_stay),
+        TEST(it_hurries_while_a_change_waits_for_a_place),
         TEST(who_goes_while_pushed_to_is_broken_off),
         ELECTED(a_list_of_five_thousand_is_cheap),
         ELECTED(what_is_offered_in_the_turn_in_which_leadership_ends_does_not_leave),

@@ -11,7 +11,11 @@
 
 #define CHANGED_MS 20   /* a changed verdict that takes nobody out waits for others this long */
 #define AGED_MS    1000 /* one that is only fresher, so long at most */
-#define PUT_OFF_MS 100  /* … and again and again, for AGED_MS more, while changes wait to leave */
+/* Both are put off in such steps, by no more than these, while changes wait to leave: all states
+ * are made anew, which takes tens of milliseconds where there are thousands of peers. */
+#define PUT_OFF_MS         50
+#define CHANGED_PUT_OFF_MS 200
+#define AGED_PUT_OFF_MS    1000
 
 /* ---- saying ---- */
 
@@ -253,7 +257,7 @@ static void on_again(struct fl_timer *t)
 {
     struct fl_delivery *d = fl_container_of(t, struct fl_delivery, again);
     int64_t now_ms = fl_reactor_now_ms(d->conf.reactor);
-    if (d->again_aged && now_ms < d->again_by_ms && fl_fanout_hurries(d->fanout)) {
+    if (now_ms < d->again_by_ms && fl_fanout_hurries(d->fanout)) {
         fl_timer_set(d->conf.reactor, &d->again, now_ms + PUT_OFF_MS);
         return;
     }
@@ -268,7 +272,7 @@ static void on_again_now(struct fl_task *t)
 static void on_probed(void *arg, enum fl_probe_news news)
 {
     struct fl_delivery *d = arg;
-    int64_t wait_ms = CHANGED_MS;
+    int64_t wait_ms = CHANGED_MS, put_off_ms = CHANGED_PUT_OFF_MS;
     if (news == FL_PROBE_NEWS_BLOCKS || (d->conf.hurry != NULL && d->conf.hurry(d->conf.arg))) {
         fl_reactor_later(d->conf.reactor, &d->again_now);
         return;
@@ -276,13 +280,12 @@ static void on_probed(void *arg, enum fl_probe_news news)
     if (news == FL_PROBE_NEWS_AGE) {
         int64_t most_ms = d->config->probe_defaults.interval_ms / 4;
         wait_ms = most_ms < AGED_MS ? most_ms : AGED_MS;
+        put_off_ms = AGED_PUT_OFF_MS;
     }
     int64_t at_ms = fl_reactor_now_ms(d->conf.reactor) + wait_ms;
-    if (d->again.at_ms == INT64_MAX) {
-        d->again_aged = true;
-        d->again_by_ms = at_ms + AGED_MS;
+    if (d->again.at_ms == INT64_MAX || at_ms + put_off_ms < d->again_by_ms) {
+        d->again_by_ms = at_ms + put_off_ms;
     }
-    d->again_aged = d->again_aged && news == FL_PROBE_NEWS_AGE;
     if (at_ms < d->again.at_ms) {
         fl_timer_set(d->conf.reactor, &d->again, at_ms);
     }

@@ -38,8 +38,7 @@ struct fl_delivery {
     struct fl_cluster_prober *prober;
     struct fl_backend_notice notice;
     struct fl_timer again;    /* verdicts have changed */
-    bool again_aged;          /* they are only fresher */
-    int64_t again_by_ms;      /* … and may be put off so far */
+    int64_t again_by_ms;      /* … which may be put off so far */
     struct fl_task again_now; /* and one of them blocks, or somebody waits for it */
     struct fl_list groups;    /* those of annotations, in the order they were met */
     struct fl_smap by_key;    /* of them */

@@ -174,14 +174,21 @@ class Bench:
         proxy = next((p for p in self.proxies if p.name == "fairlead"), None)
         if proxy is None:
             return "fairlead is not among the proxies."
-        directory = self.directory / scenario.name
-        directory.mkdir()
-        with gated.start(proxy, self.setting(scenario, 0).port, self.origin_ports[0], self.dead_ports[0], directory,
-                         self.proxy_cpu) as running:
-            seen = gated.measure(self.load, running, self.options.rounds, self.options.quick, self.load_cpu)
-        self.raw[scenario.name] = seen
-        self.bars += gated.bars(seen)
-        return gated.table(seen)
+
+        def sidecar(index: int, cpu: int | None) -> Running:
+            directory = self.directory / scenario.name / str(index)
+            directory.mkdir(parents=True)
+            return gated.start(proxy, self.setting(scenario, index).port, self.origin_ports[0], self.dead_ports[0],
+                               directory, cpu)
+
+        rounds, quick = self.options.rounds, self.options.quick
+        with sidecar(0, self.proxy_cpu) as running:
+            seen = gated.measure(self.load, running, rounds, quick, self.load_cpu)
+        with sidecar(1, self.proxy_cpu) as first, sidecar(2, self.proxy_cpu) as second:
+            shared = gated.share(self.load, first, second, rounds * gated.PAIRS, (self.proxy_cpu, self.load_cpu))
+        self.raw[scenario.name] = {"times": seen, "cpu": shared}
+        self.bars += gated.bars(seen, shared)
+        return gated.table(seen, shared)
 
     def heading(self) -> str:
         model = next((line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()

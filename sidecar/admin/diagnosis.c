@@ -239,7 +239,7 @@ static void write_vantage(const struct finding *f, struct fl_fmt *t)
     fl_fmt_printf(t, " ago: %s", fl_verdict_status_name(pushed->status));
     bool bad = pushed->status != FL_VERDICT_HEALTHY;
     if (pushed->at_ms < f->since_ms) {
-        fl_fmt_text(t, ", which was before this: ask it again before you blame the network");
+        fl_fmt_text(t, ", which was before this: ask it again before you compare");
     } else if (f->fact == SAID || (bad && own->status == FL_VERDICT_HEALTHY)) {
         fl_fmt_text(t, "; it is the controller's network, or its key");
     } else if (bad) {

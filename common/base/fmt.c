@@ -191,16 +191,42 @@ static bool json_plain(uint8_t c)
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
-/* The same of eight bytes at once: the lowest that is not plain leaves its high bit, and none is
- * left where all are. */
+/* Eight bytes at once, a byte in each lane: the lowest that is not plain leaves its high bit, and
+ * none is left where all are. */
+#define LANES(c) (UINT64_C(0x0101010101010101) * (c))
+
+static inline uint64_t eight_of(const uint8_t *p)
+{
+    uint64_t w;
+    memcpy(&w, p, sizeof w);
+    return w;
+}
+
+static inline bool none_left(uint64_t lanes)
+{
+    return (lanes & LANES(0x80)) == 0;
+}
+
+static inline uint64_t below_space(uint64_t w)
+{
+    return w - LANES(0x20);
+}
+
+static inline uint64_t del_or_more(uint64_t w)
+{
+    return w | (w + LANES(1));
+}
+
+/* Lanes that are c in the bits of mask. */
+static inline uint64_t equal(uint64_t w, uint8_t mask, uint8_t c)
+{
+    return ((w & LANES(mask)) ^ LANES(c)) - LANES(1);
+}
+
 static bool json_all_plain(const uint8_t *eight)
 {
-    const uint64_t ones = UINT64_C(0x0101010101010101), highs = ones << 7;
-    uint64_t w;
-    memcpy(&w, eight, sizeof w);
-    uint64_t quote = w ^ ones * '"', backslash = w ^ ones * '\\';
-    uint64_t control = w - ones * 0x20, beyond = w | (w + ones);
-    return ((control | beyond | (quote - ones) | (backslash - ones)) & highs) == 0;
+    uint64_t w = eight_of(eight);
+    return none_left(below_space(w) | del_or_more(w) | equal(w, 0xff, '"') | equal(w, 0xff, '\\'));
 }
 
 static struct escaped json_hex(uint8_t c)
@@ -281,9 +307,17 @@ static struct escaped xml_replace(const uint8_t *p, size_t n)
     return utf8_or_mark(p, n);
 }
 
+static bool xml_all_plain(const uint8_t *eight)
+{
+    uint64_t w = eight_of(eight);
+    uint64_t quotes =
+        equal(w, 0xff, '"') | equal(w, 0xfe, '&'); /* & and ' differ in the lowest bit */
+    return none_left(below_space(w) | w | quotes | equal(w, 0xfd, '<')); /* and < and > in one */
+}
+
 void fl_fmt_xml(struct fl_fmt *f, struct fl_span s)
 {
-    escape(f, s, look_at_each, xml_plain, xml_replace);
+    escape(f, s, xml_all_plain, xml_plain, xml_replace);
 }
 
 static bool prom_plain(uint8_t c)
@@ -322,9 +356,15 @@ static struct escaped header_replace(const uint8_t *p, size_t n)
     return as_text(1, "?");
 }
 
+static bool header_all_plain(const uint8_t *eight)
+{
+    uint64_t w = eight_of(eight);
+    return none_left(below_space(w) | del_or_more(w));
+}
+
 void fl_fmt_header(struct fl_fmt *f, struct fl_span s)
 {
-    escape(f, s, look_at_each, header_plain, header_replace);
+    escape(f, s, header_all_plain, header_plain, header_replace);
 }
 
 struct civil {

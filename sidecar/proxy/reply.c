@@ -27,10 +27,14 @@ static void print_message(const struct fl_exchange *x, const struct fl_answer_ro
                           int64_t release_at_ms, struct fl_fmt *f)
 {
     if (x->bucket[0] != '\0') {
-        fl_fmt_printf(f, "bucket '%s', ", x->bucket);
+        fl_fmt_text(f, "bucket '");
+        fl_fmt_text(f, x->bucket);
+        fl_fmt_text(f, "', ");
     }
     if (x->backend != NULL) {
-        fl_fmt_printf(f, "backend '%s': ", backend_name(x));
+        fl_fmt_text(f, "backend '");
+        fl_fmt_text(f, backend_name(x));
+        fl_fmt_text(f, "': ");
     }
     fl_fmt_text(f, row->title);
     if (x->cause.text[0] != '\0') {
@@ -67,9 +71,13 @@ static void print_xml(const struct fl_exchange *x, const struct fl_answer_row *r
     };
     fl_fmt_text(f, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error>");
     for (size_t i = 0; i < FL_COUNTOF(parts); i++) {
-        fl_fmt_printf(f, "<%s>", parts[i].name);
+        fl_fmt_char(f, '<');
+        fl_fmt_text(f, parts[i].name);
+        fl_fmt_char(f, '>');
         fl_fmt_xml(f, parts[i].value);
-        fl_fmt_printf(f, "</%s>", parts[i].name);
+        fl_fmt_text(f, "</");
+        fl_fmt_text(f, parts[i].name);
+        fl_fmt_char(f, '>');
     }
     fl_fmt_text(f, "</Error>\n");
 }
@@ -89,9 +97,12 @@ static void print_problem(const struct fl_exchange *x, const struct fl_answer_ro
     };
     fl_fmt_text(f, "{\"type\":\"about:blank\",\"title\":\"");
     fl_fmt_json(f, fl_span_of(row->title));
-    fl_fmt_printf(f, "\",\"status\":%d", x->status);
+    fl_fmt_text(f, "\",\"status\":");
+    fl_fmt_int(f, x->status);
     for (size_t i = 0; i < FL_COUNTOF(parts); i++) {
-        fl_fmt_printf(f, ",\"%s\":\"", parts[i].name);
+        fl_fmt_text(f, ",\"");
+        fl_fmt_text(f, parts[i].name);
+        fl_fmt_text(f, "\":\"");
         fl_fmt_json(f, parts[i].value);
         fl_fmt_text(f, "\"");
     }
@@ -137,13 +148,16 @@ static const char *reason(int status)
 /* A quoted string of RFC 8941 section 3.3.3. */
 static void print_sf_string(struct fl_fmt *f, struct fl_span s)
 {
+    size_t from = 0;
     fl_fmt_char(f, '"');
     for (size_t i = 0; i < s.len; i++) {
         if (s.ptr[i] == '"' || s.ptr[i] == '\\') {
+            fl_fmt_header(f, (struct fl_span){s.ptr + from, i - from});
             fl_fmt_char(f, '\\');
+            from = i;
         }
-        fl_fmt_header(f, (struct fl_span){s.ptr + i, 1});
     }
+    fl_fmt_header(f, (struct fl_span){s.ptr + from, s.len - from});
     fl_fmt_char(f, '"');
 }
 
@@ -151,10 +165,10 @@ static void print_facts(const struct fl_exchange *x, const struct fl_answer_row 
                         struct fl_fmt *f)
 {
     const char *error = fl_outcome_row(x->ended)->proxy_status;
-    fl_fmt_printf(f, "Proxy-Status: fairlead; error=%s",
-                  error[0] != '\0' && fl_outcome_row(x->ended)->answer == x->answer
-                      ? error
-                      : row->proxy_status);
+    fl_fmt_text(f, "Proxy-Status: fairlead; error=");
+    fl_fmt_text(f, error[0] != '\0' && fl_outcome_row(x->ended)->answer == x->answer
+                       ? error
+                       : row->proxy_status);
     if (x->cause.text[0] != '\0') {
         fl_fmt_text(f, "; details=");
         print_sf_string(f, fl_span_of(x->cause.text));
@@ -182,11 +196,15 @@ static void print_connection(const struct fl_exchange *x, struct fl_fmt *f)
 static void print_head(const struct fl_exchange *x, const struct fl_answer_row *row, bool s3,
                        size_t length, struct fl_fmt *f)
 {
-    fl_fmt_printf(f, "HTTP/1.1 %d %s\r\n", x->status, reason(x->status));
-    fl_fmt_text(f, "Date: ");
+    fl_fmt_text(f, "HTTP/1.1 ");
+    fl_fmt_int(f, x->status);
+    fl_fmt_char(f, ' ');
+    fl_fmt_text(f, reason(x->status));
+    fl_fmt_text(f, "\r\nDate: ");
     fl_fmt_http_date(f, fl_reactor_wall_ms(x->worker->reactor) / 1000);
-    fl_fmt_printf(f, "\r\nContent-Type: %s\r\nContent-Length: %zu\r\n",
-                  s3 ? "application/xml" : "application/problem+json", length);
+    fl_fmt_text(f, s3 ? "\r\nContent-Type: application/xml\r\n"
+                      : "\r\nContent-Type: application/problem+json\r\n");
+    fl_head_write_uint(f, "Content-Length", length);
     if (s3) {
         fl_head_write_field(f, "x-amz-request-id", fl_span_of(x->request_id));
         fl_head_write_field(f, "x-amz-id-2", FL_SPAN("fairlead"));

@@ -72,21 +72,32 @@ static void json_escapes_what_it_must(void **state)
 }
 
 /* Eight plain bytes are taken at once, a lone byte never is. */
-static void json_escapes_at_every_place(void **state)
+static void escapes_at_every_place(void (*write)(struct fl_fmt *f, struct fl_span s))
 {
-    (void)state;
     for (unsigned byte = 0; byte < 256; byte++) {
         for (size_t at = 0; at < 20; at++) {
-            char line[] = "[a !~#$%&+-./0:AZ]^|", alone[8], want[64];
+            char line[] = "[a !~#$%*+-./0:AZ]^|", alone[8], want[64];
             line[at] = (char)byte;
-            struct fl_fmt f = fl_fmt_of(alone, sizeof alone);
-            fl_fmt_json(&f, (struct fl_span){line + at, 1});
-            snprintf(want, sizeof want, "%.*s%s%s", (int)at, line, alone, line + at + 1);
-            f = fresh();
-            fl_fmt_json(&f, (struct fl_span){line, sizeof line - 1});
-            assert_string_equal(text, want);
+            struct fl_fmt one = fl_fmt_of(alone, sizeof alone);
+            write(&one, (struct fl_span){line + at, 1});
+            memcpy(want, line, at);
+            memcpy(want + at, alone, one.len);
+            memcpy(want + at + one.len, line + at + 1, 20 - at - 1);
+            struct fl_fmt f = fresh();
+            write(&f, (struct fl_span){line, 20});
+            assert_int_equal(f.len, 19 + one.len);
+            assert_memory_equal(text, want, f.len);
         }
     }
+}
+
+static void every_dialect_escapes_at_every_place(void **state)
+{
+    (void)state;
+    escapes_at_every_place(fl_fmt_json);
+    escapes_at_every_place(fl_fmt_xml);
+    escapes_at_every_place(fl_fmt_header);
+    escapes_at_every_place(fl_fmt_prom);
 }
 
 static void json_shows_bytes_that_are_no_utf8(void **state)
@@ -265,7 +276,7 @@ int main(void)
         cmocka_unit_test(numbers),
         cmocka_unit_test(seconds_are_rounded_to_milliseconds),
         cmocka_unit_test(json_escapes_what_it_must),
-        cmocka_unit_test(json_escapes_at_every_place),
+        cmocka_unit_test(every_dialect_escapes_at_every_place),
         cmocka_unit_test(json_shows_bytes_that_are_no_utf8),
         cmocka_unit_test(json_is_clean_for_any_bytes),
         cmocka_unit_test(other_dialects),

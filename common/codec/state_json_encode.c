@@ -6,14 +6,17 @@
 
 static void text_member(struct fl_fmt *out, const char *name, const char *text)
 {
-    fl_fmt_printf(out, "\"%s\":\"", name);
+    fl_fmt_char(out, '"');
+    fl_fmt_text(out, name);
+    fl_fmt_text(out, "\":\"");
     fl_fmt_json(out, fl_span_of(text));
     fl_fmt_char(out, '"');
 }
 
 static void name_member(struct fl_fmt *out, const char *comma, const char *name)
 {
-    fl_fmt_printf(out, "%s\"", comma);
+    fl_fmt_text(out, comma);
+    fl_fmt_char(out, '"');
     fl_fmt_json(out, fl_span_of(name));
     fl_fmt_text(out, "\":");
 }
@@ -42,7 +45,9 @@ static void encode_verdicts(const struct fl_state_backend *b, struct fl_fmt *out
         text_member(out, "cause", v->cause.text);
         fl_fmt_char(out, ',');
         text_member(out, "step", v->step);
-        fl_fmt_printf(out, ",\"age_ms\":%lld}", (long long)v->age_ms);
+        fl_fmt_text(out, ",\"age_ms\":");
+        fl_fmt_int(out, v->age_ms);
+        fl_fmt_char(out, '}');
     }
 }
 

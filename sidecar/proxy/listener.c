@@ -57,7 +57,7 @@ void fl_listener_take_over(struct fl_worker *w)
     atomic_store_explicit(&w->handoff_head, head, memory_order_release);
 }
 
-static void pause_accepting(struct fl_listener *l, const char *why, int err)
+static void pause_accepting(struct fl_listener *l, const char *why, int err, uint32_t clients)
 {
     struct fl_worker *w = &l->engine->workers[0];
     int64_t now_ms = fl_worker_now_ms(w);
@@ -71,7 +71,7 @@ static void pause_accepting(struct fl_listener *l, const char *why, int err)
     struct fl_log_line line;
     fl_log_begin(&w->log, &line, FL_LOG_WARN, "accept paused");
     fl_log_text(&line, "reason", why);
-    fl_log_int(&line, "connections", fl_engine_clients(l->engine));
+    fl_log_int(&line, "connections", clients);
     fl_log_end(&w->log, &line);
 }
 
@@ -88,9 +88,11 @@ static void on_connection(struct fl_io *io, unsigned events)
     struct fl_engine *e = l->engine;
     unsigned failed = 0;
     for (unsigned i = 0; i < ACCEPTS_PER_TURN; i++) {
-        if (fl_engine_clients(e) >= e->max_connections) {
+        uint32_t clients = fl_engine_clients(e); /* other threads change it meanwhile */
+        if (clients >= e->max_connections) {
             pause_accepting(
-                l, e->short_of_descriptors ? "out of descriptors" : "max_connections reached", 0);
+                l, e->short_of_descriptors ? "out of descriptors" : "max_connections reached", 0,
+                clients);
             return;
         }
         struct fl_addr from;
@@ -99,7 +101,7 @@ static void on_connection(struct fl_io *io, unsigned events)
             return;
         }
         if (fd == -EMFILE || fd == -ENFILE || fd == -ENOBUFS || fd == -ENOMEM) {
-            pause_accepting(l, "out of descriptors", -fd);
+            pause_accepting(l, "out of descriptors", -fd, clients);
             return;
         }
         if (fd < 0) {
@@ -112,7 +114,7 @@ static void on_connection(struct fl_io *io, unsigned events)
         }
     }
     if (failed == ACCEPTS_PER_TURN) { /* not a few that left, then: something forbids it */
-        pause_accepting(l, "accept fails", 0);
+        pause_accepting(l, "accept fails", 0, fl_engine_clients(l->engine));
     }
 }
 

@@ -43,11 +43,13 @@ static const struct {
     {"tls_", "compare the keys below tls with what the store's TLS wants"},
     {"credentials_rejected", "put the right pair into probe.access_key_file and "
                              "probe.secret_key_file (InvalidAccessKeyId: the key is wrong; "
-                             "SignatureDoesNotMatch: the secret is); they are read for each probe"},
+                             "SignatureDoesNotMatch: the secret is); they are read for each probe. "
+                             "Without the two keys the probe is unsigned, and blocks nobody for "
+                             "keys"},
     {"clock_skew", "set the clock (NTP) of the store or of this pod's node: compare date -u on "
                    "both; every keyed backend at once means this node"},
-    {"wrong_region", "set probe.region to the region that the store expects, or use the address of "
-                     "ours"},
+    {"wrong_region", "set probe.region, and the clients', to the region that the store expects, or "
+                     "use the address of the store of ours"},
     {"not_s3", "something else than the store's S3 API answers (a console, a login page, an "
                "ingress): correct address and port in peers"},
     {"probe_keys", "repair the files that probe.access_key_file and probe.secret_key_file name"},

@@ -6,8 +6,11 @@
 #include "sidecar/admin/view.h"
 
 #define ALL "*" /* no backend has this name */
-#define ALL_WAIT_MS                                                                                \
-    5000 /* a hang is decided after twice probe.timeout: people do not wait for that */
+/* A hang is decided after twice probe.timeout: people do not wait for that. */
+#define ALL_WAIT_MS 5000
+/* One that is blocked already: a good answer of it would be here by then, and its silence is no
+ * news. */
+#define KNOWN_WAIT_MS 1000
 
 static const char *source_name(enum fl_verdict_source s)
 {
@@ -141,7 +144,7 @@ static void put_buckets(const struct fl_control *c, struct fl_json *j,
     fl_json_close(j, ']');
 }
 
-static void put_backend(const struct fl_control *c, struct fl_json *j,
+static bool put_backend(const struct fl_control *c, struct fl_json *j,
                         const struct fl_snap_backend *b)
 {
     struct fl_verdict v;
@@ -168,8 +171,32 @@ static void put_backend(const struct fl_control *c, struct fl_json *j,
     put_unresolved(j, b->conf);
     fl_json_close(j, ']');
     put_buckets(c, j, b);
-    fl_diagnosis_put(c, j, b);
+    bool wrong = fl_diagnosis_put(c, j, b);
     fl_json_close(j, '}');
+    return wrong;
+}
+
+/* One line for people: nothing to read must not look like all is well, nor the other way round. */
+static void put_summary(const struct fl_control *c, struct fl_json *j, uint32_t wrong)
+{
+    char text[160];
+    struct fl_fmt t = fl_fmt_of(text, sizeof(text));
+    uint32_t all = c->current->backend_count, unknown = 0;
+    for (uint32_t i = 0; i < all; i++) {
+        struct fl_verdict v;
+        fl_control_backend_verdict(c, &c->current->backends[i], &v);
+        unknown += v.status == FL_VERDICT_UNKNOWN;
+    }
+    if (wrong > 0) {
+        fl_fmt_printf(&t, "something is wrong with %u of %u backends", wrong, all);
+    } else if (unknown > 0) {
+        fl_fmt_printf(
+            &t, "nothing is known to be wrong with any of %u backends, but no probe says so of %u",
+            all, unknown);
+    } else {
+        fl_fmt_printf(&t, "all is well: nothing is wrong with any of %u backends", all);
+    }
+    fl_json_text(j, "summary", text);
 }
 
 static void write_list(struct fl_fmt *out, void *arg)
@@ -179,10 +206,12 @@ static void write_list(struct fl_fmt *out, void *arg)
     fl_json_open(&j, NULL, '{');
     fl_json_uint(&j, "health_version", c->health_version);
     fl_json_open(&j, "backends", '[');
+    uint32_t wrong = 0;
     for (uint32_t i = 0; i < c->current->backend_count; i++) {
-        put_backend(c, &j, &c->current->backends[i]);
+        wrong += put_backend(c, &j, &c->current->backends[i]);
     }
     fl_json_close(&j, ']');
+    put_summary(c, &j, wrong);
     fl_json_close(&j, '}');
     fl_fmt_char(out, '\n');
 }
@@ -203,7 +232,7 @@ static void write_one(struct fl_fmt *out, void *arg)
 {
     const struct one *one = arg;
     struct fl_json j = {out, false};
-    put_backend(one->c, &j, one->b);
+    (void)put_backend(one->c, &j, one->b);
     fl_fmt_char(out, '\n');
 }
 
@@ -226,23 +255,42 @@ static void answer_probe(struct fl_control *c, struct fl_mhd_call *call, const c
     fl_mhd_reply_written(call, 200, "application/json", write_one, &one);
 }
 
-static bool is_asked(const struct fl_control *c, const char *backend, uint64_t ticket)
+static bool is_over(const struct fl_control *c, const struct fl_probe_wait *w)
 {
-    return fl_prober_asked(c->prober, strcmp(backend, ALL) == 0 ? NULL : backend, ticket);
+    bool all = strcmp(w->backend, ALL) == 0;
+    int64_t now_ms = fl_control_now_ms(c);
+    if (now_ms >= w->until_ms) {
+        return true;
+    }
+    return now_ms >= w->known_ms ? !fl_prober_asked_openly(c->prober, w->ticket)
+                                 : !fl_prober_asked(c->prober, all ? NULL : w->backend, w->ticket);
 }
 
 void fl_backends_answer_waits(struct fl_control *c)
 {
+    int64_t now_ms = fl_control_now_ms(c), due_ms = INT64_MAX;
     fl_list_each_safe (it, next, &c->waits) {
         struct fl_probe_wait *w = fl_container_of(it, struct fl_probe_wait, node);
-        bool over = !is_asked(c, w->backend, w->ticket) || fl_control_now_ms(c) >= w->until_ms;
-        if (!over || !fl_list_empty(&c->rebuild.node)) { /* the result is not yet in the snapshot */
+        if (!is_over(c, w)) {
+            int64_t at_ms = now_ms < w->known_ms ? w->known_ms : w->until_ms;
+            due_ms = at_ms < due_ms ? at_ms : due_ms;
+            continue;
+        }
+        if (!fl_list_empty(&c->rebuild.node)) { /* the result is not yet in the snapshot */
             continue;
         }
         fl_list_remove(&w->node);
         answer_probe(c, w->call, w->backend);
         free(w);
     }
+    if (due_ms != INT64_MAX) {
+        fl_timer_set(c->conf.reactor, &c->due, due_ms);
+    }
+}
+
+void fl_backends_due(struct fl_timer *t)
+{
+    fl_backends_answer_waits(fl_container_of(t, struct fl_control, due));
 }
 
 void fl_backends_probe(struct fl_mhd_call *call, void *arg)
@@ -262,14 +310,16 @@ void fl_backends_probe(struct fl_mhd_call *call, void *arg)
     memcpy(w->backend, name.ptr, name.len);
     w->call = call;
     w->until_ms = all ? fl_control_now_ms(c) + ALL_WAIT_MS : INT64_MAX;
+    w->known_ms = all ? fl_control_now_ms(c) + KNOWN_WAIT_MS : INT64_MAX;
     w->ticket = fl_prober_ask(c->prober, all ? NULL : w->backend);
-    if (!is_asked(c, w->backend, w->ticket)) { /* nothing is probed there */
+    if (is_over(c, w)) { /* nothing is probed there */
         answer_probe(c, call, w->backend);
         free(w);
         return;
     }
     fl_list_append(&c->waits, &w->node);
     fl_mhd_suspend(call);
+    fl_backends_answer_waits(c); /* sets the timer */
 }
 
 /* ---- drain ---- */

@@ -222,6 +222,7 @@ int fl_control_new(const struct fl_control_conf *conf, struct fl_config *file,
     fl_timer_init(&c->reclaim, on_reclaim);
     fl_timer_init(&c->tick, on_tick);
     fl_timer_init(&c->retry, on_retry);
+    fl_timer_init(&c->due, fl_backends_due);
     fl_list_init(&c->backends);
     fl_list_init(&c->peers);
     fl_list_init(&c->waits);
@@ -259,7 +260,7 @@ struct fl_control *fl_control_free(struct fl_control *c)
     if (c == NULL) {
         return NULL;
     }
-    struct fl_timer *timers[] = {&c->reclaim, &c->tick, &c->retry};
+    struct fl_timer *timers[] = {&c->reclaim, &c->tick, &c->retry, &c->due};
     for (size_t i = 0; i < FL_COUNTOF(timers); i++) {
         fl_timer_remove(c->conf.reactor, timers[i]);
     }

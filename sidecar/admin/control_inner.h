@@ -37,6 +37,7 @@ struct fl_probe_wait { /* a Test connection that waits for its round */
     struct fl_mhd_call *call;
     uint64_t ticket;
     int64_t until_ms; /* then it is answered with what is known; INT64_MAX: when it is over */
+    int64_t known_ms; /* from then on nobody waits for peers that are blocked already; the same */
     char backend[];   /* "*": all */
 };
 
@@ -69,7 +70,7 @@ struct fl_control {
     struct fl_snapshot *first;         /* built, not yet given to the engine */
     uint64_t generation, membership_generation, health_version;
     struct fl_task rebuild;
-    struct fl_timer reclaim, tick, retry;
+    struct fl_timer reclaim, tick, retry, due; /* due: of waits */
     int64_t reclaim_wait_ms;
     struct fl_list backends; /* struct fl_backend_memory */
     struct fl_list peers;    /* struct fl_peer_memory */
@@ -141,5 +142,6 @@ const char *fl_push_membership(const struct fl_control *c);
 
 /* Test connection: ends those whose round is over. */
 void fl_backends_answer_waits(struct fl_control *c);
+void fl_backends_due(struct fl_timer *t); /* fl_control.due */
 
 #endif

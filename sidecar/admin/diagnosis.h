@@ -16,7 +16,8 @@
 #include "common/base/json.h"
 #include "sidecar/admin/control_inner.h"
 
-void fl_diagnosis_put(const struct fl_control *c, struct fl_json *j,
+/* True when something is wrong. */
+bool fl_diagnosis_put(const struct fl_control *c, struct fl_json *j,
                       const struct fl_snap_backend *b);
 
 #endif

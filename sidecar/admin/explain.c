@@ -185,7 +185,7 @@ static void put_routed(const struct question *q, struct fl_json *j)
     fl_json_close(j, '}');
     put_peers(q, j);
     if (p->backend != NULL) {
-        fl_diagnosis_put(q->c, j, p->backend);
+        (void)fl_diagnosis_put(q->c, j, p->backend);
     }
 }
 

@@ -414,6 +414,18 @@ bool fl_prober_asked(const struct fl_prober *p, const char *backend, uint64_t ti
     return fl_probe_watches_asked(&p->watches, backend, ticket);
 }
 
+bool fl_prober_asked_openly(const struct fl_prober *p, uint64_t ticket)
+{
+    fl_list_each (it, &p->watches.list) {
+        const struct watch *w = of(it);
+        if (w->peer.round <= ticket && fl_probe_watch_busy(&w->peer) &&
+            !fl_verdict_blocks(w->own.status)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 unsigned fl_prober_unanswered(const struct fl_prober *p)
 {
     unsigned n = 0;

@@ -107,6 +107,9 @@ void fl_prober_opened(struct fl_prober *p, const char *backend, const char *addr
  * true while that round goes on. */
 uint64_t fl_prober_ask(struct fl_prober *p, const char *backend);
 bool fl_prober_asked(const struct fl_prober *p, const char *backend, uint64_t ticket);
+/* Of all backends, and only while it may bring news: not of peers that our own last verdict blocks,
+ * whose silence says nothing new. */
+bool fl_prober_asked_openly(const struct fl_prober *p, uint64_t ticket);
 
 unsigned fl_prober_unanswered(
     const struct fl_prober *p); /* watches that probe and have no first result yet */

@@ -217,6 +217,8 @@ def test_probe_of_nobody(sidecar, origin):
     assert post(s, probe_path("poo%6c")).status == 200, "a name may be encoded"
     entry = json.loads(post(s, probe_path()).body)
     assert entry["verdict"]["status"] == "unknown", "probe.type none: there is nothing to ask"
+    said = s.admin("/_/api/admin/backends")["summary"]
+    assert said == "nothing is known to be wrong with any of 1 backends, but no probe says so of 1", said
 
 
 def test_probe_asks_every_peer_and_many_callers_share_one_round(sidecar, origins):
@@ -376,7 +378,7 @@ def test_the_list_of_backends_has_what_the_contract_names(sidecar, origins):
     judged(s, "pool")
     s.get("/x")
     listed = s.admin("/_/api/admin/backends")
-    assert set(listed) == {"health_version", "backends"}
+    assert set(listed) == {"health_version", "backends", "summary"} and listed["summary"].startswith("all is well: ")
     entry = listed["backends"][0]
     assert entry["name"] == "pool" and entry["protocol"] == "http" and entry["buckets"] == ["*"]
     assert set(entry["verdict"]) >= {"status", "code", "cause", "step", "probed_at", "duration_ms", "source", "other_view",

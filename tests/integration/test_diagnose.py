@@ -44,6 +44,7 @@ def commands():
 
 VOLATILE = [(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "TIME"), (r"127\.0\.0\.1:\d+", "ADDRESS"),
             (r"\b[0-9a-f]{32}\b", "ID"), (r"\b\d+\.\d s\b", "SECS s"),
+            (r"\b\d\d:\d\d:\d\d\.\d{3} UTC", "CLOCK UTC"),
             (r'"(\w+_secs|times)":"?[\d.]+"?', r'"\1":SECS'), (r"\b3[56]\d\d s ahead", "SKEW s ahead")]
 
 
@@ -98,14 +99,19 @@ def ground(sidecar, origin, dead, ports, store, keys, certs):  # noqa: F811
 
 
 def run(s, command):
+    """What a person sees on standard output."""
+    return typed(s, command).stdout
+
+
+def typed(s, command):
     """As a person types it: $A, $D and $POD are set, and kubectl shows the logs of this very process."""
     log = os.path.join(s.folder, "log")
     with open(log, "w", encoding="utf-8") as f:
         f.write("\n".join([*s.out.lines, *s.err.lines]) + "\n")
-    shell = (f"A=127.0.0.1:{s.admin_port} D=127.0.0.1:{s.data_port} POD=app-0\n"
+    shell = (f"A=http://127.0.0.1:{s.admin_port} D=http://127.0.0.1:{s.data_port} POD=app-0\n"
              f'kubectl() {{ test "$*" = "logs app-0 -c fairlead" && cat {log}; }}\n')
     return subprocess.run(["bash", "-c", shell + command], cwd=s.folder, capture_output=True, text=True, timeout=60,
-                          check=False).stdout
+                          check=False)
 
 
 @pytest.mark.skipif(not (shutil.which("jq") and shutil.which("curl")), reason="jq or curl is not here")
@@ -141,10 +147,12 @@ def diagnose(s):
     """The one command of the guide, as it stands there: what it says of each backend, and how long it took."""
     start = time.monotonic()
     printed, decoder, found = run(s, commands()[0][0]).strip(), json.JSONDecoder(), {}
-    while printed:
+    summary, end = decoder.raw_decode(printed)
+    while printed[end:].strip():
+        printed = printed[end:].strip()
         entry, end = decoder.raw_decode(printed)
         found[entry["backend"]] = entry
-        printed = printed[end:].strip()
+    assert summary.startswith(f"something is wrong with {len(found)} of " if found else "all is well: "), summary
     return found, time.monotonic() - start
 
 
@@ -184,6 +192,9 @@ def test_the_one_command_names_fault_place_and_remedy_of_each_of_the_twelve(grou
         assert f"`{in_guide}`" in GUIDE, f"the guide has a line on {code}"
         assert s.admin(f"/_/api/admin/explain?target=/b-{name}/k")["diagnosis"]["cause"] == said["cause"]
     assert "3600 s ahead" in found["clock"]["note"] and "eu-west-1" in found["region"]["cause"]
+    assert found["region"]["note"] == "the store expects eu-west-1"
+    assert "as the probe did: status 503" in found["overload"]["traffic"]
+    assert "clients sign with their own" in found["secret"]["traffic"]
     assert found["two"]["finding"] == "peers out" and "other 1 of 2" in found["two"]["traffic"]
     assert len({f["code"] for f in found.values()}) == 12 and len({f["remedy"] for f in found.values()}) == 12
 
@@ -214,9 +225,13 @@ def test_a_fault_from_after_the_last_probe(sidecar, origin, rule, finding, code,
     s = pool(sidecar, o)
     injected = time.time()
     o.rules(rule)
-    s.get("/b/k")
+    s.get("/b/k") if finding == "blocked" else time.sleep(1.2)
     said = diagnose(s)[0]["pool"]
     assert (said["finding"], said["code"]) == (finding, code) and traffic in said["traffic"], said
+    well, since = said["last_well"][11:23], said["since"][11:23]
+    assert said["remedy"].startswith(f"it was well at {well[:8]} UTC as it is configured now"), said
+    if unix(said["since"]) - unix(said["last_well"]) > 1:
+        assert said["began"] == f"between {well} (last well) and {since} UTC (first noticed)", said
     assert o.address in said["peers"] and unix(said["last_well"]) < injected + 0.1 <= unix(said["since"]) + 0.2, said
 
 
@@ -230,13 +245,14 @@ def test_a_frozen_pool_is_named_before_a_probe_has_decided_it(sidecar, origins):
     said = found["pool"]
     assert 4.5 < took < 7.5 and (said["finding"], said["code"]) == ("no answer yet", "no_answer"), (took, said)
     assert "has not answered yet" in said["cause"] and "has waited for 5." in said["seen"], said
-    assert "(2 of 2)" in said["peers"], said
+    assert "(2 of 2, all the same)" in said["peers"] and "two tries of at most 30.0 s each" in said["next"], said
+    assert "waits for at most 30.0 s (deadline" in said["traffic"], said
     assert s.get("/b/k").status == 503
     wait_until("both to be out", lambda: s.get("/b/k").header("X-Fairlead-Error") == "no_live_upstream")
     said = diagnose(s)[0]["pool"]
     assert (said["finding"], said["code"]) == ("no peer usable", "no_answer"), said
     assert s.backend("pool")["verdict"]["status"] == "healthy", "the badge is the probe's word"
-    assert "by requests of this pod" in said["seen"] and "own probe" in said["seen"] and "healthy" in said["seen"]
+    assert "by requests of this pod" in said["seen"] and "healthy, which was before this" in said["seen"]
     assert "503 no_live_upstream" in said["traffic"] and "tries a peer again in" in said["next"]
     assert "restart it" in said["remedy"] and "being asked now" in said["next"], said
 
@@ -298,9 +314,9 @@ def test_which_side_of_the_network_it_is(sidecar, origin, key):
                  "routes": {"b": {"backend": "pool"}}, "backends": {"pool": backend(o, protocol="s3", probe={
                      "type": "s3", "interval": "60s", "timeout": "2s"})}})
 
-    def pushed(seq, status, age_ms):
+    def pushed(seq, status, age_ms, code="connect_refused"):
         body = push.state(1, seq, {"pool": {"verdicts": {o.address: {
-            "status": status, "code": "" if status == "healthy" else "connect_refused", "cause": "x", "step": "connect",
+            "status": status, "code": "" if status == "healthy" else code, "cause": "x", "step": "connect",
             "age_ms": age_ms}}}})
         assert push.put(("127.0.0.1", s.status_port), push.signed(key, "pod-1", body), body).status == 200
         return diagnose(s)[0]["pool"]["seen"]
@@ -311,6 +327,74 @@ def test_which_side_of_the_network_it_is(sidecar, origin, key):
     assert "before this: ask it again" in pushed(1, "healthy", 30000)
     assert "it is this pod or its node" in pushed(2, "healthy", 0)
     assert "for the whole cluster" in pushed(3, "unreachable", 0)
+    assert "sees another fault" in pushed(4, "erroring", 0, "http_503")
+
+
+def test_a_controller_that_saw_the_same_fault_earlier_sees_it_too(sidecar, origin, key):
+    """The first of both views is when it began; only a good one, or one of before it was well, is too old to compare."""
+    o = origin("a")
+    s = sidecar({"id": "pod-1", "push": {"public_key_file": key.public}, "boot_probe": "warn",
+                 "routes": {"b": {"backend": "pool"}}, "backends": {"pool": backend(o, protocol="s3", probe={
+                     "type": "s3", "interval": "60s", "timeout": "2s"})}})
+    wait_until("the first verdict", lambda: s.backend("pool")["verdict"]["status"] == "healthy", 10)
+    time.sleep(2.2)
+    o.rules("status=503")
+    body = push.state(1, 1, {"pool": {"verdicts": {o.address: {
+        "status": "erroring", "code": "http_503", "cause": "x", "step": "status", "age_ms": 1500}}}})
+    assert push.put(("127.0.0.1", s.status_port), push.signed(key, "pod-1", body), body).status == 200
+    asked = time.time()
+    said = diagnose(s)[0]["pool"]
+    assert "the controller sees it, too, 1." in said["seen"] and "before this" not in said["seen"], said
+    assert 1.2 < asked - unix(said["since"]) < 2.5 and unix(said["last_well"]) < unix(said["since"]), (asked, said)
+
+
+def test_who_is_blocked_already_is_not_waited_for(sidecar, origins):
+    """A verdict that stands needs no second hang; a backend that is well again is open before the command returns."""
+    a, b = origins(2)
+    s = sidecar({"boot_probe": "warn", "routes": {"b": {"backend": "pool"}}, "backends": {"pool": backend(
+        a, b, protocol="s3", probe={"type": "s3", "interval": "10m", "timeout": "4s"})}})
+    wait_until("the first verdict", lambda: s.backend("pool")["verdict"]["status"] == "healthy", 10)
+    a.signal(signal.SIGSTOP)
+    b.signal(signal.SIGSTOP)
+    s.ask("POST", "/_/api/admin/backends/pool/probe", b"", {"Content-Type": "application/json"}, timeout=20)
+    assert s.backend("pool")["blocked"]
+    found, took = diagnose(s)
+    said = found["pool"]
+    assert took < 2 and (said["finding"], said["code"]) == ("blocked", "no_answer"), (took, said)
+    assert "(2 of 2, all the same)" in said["peers"] and "being asked now" in said["next"], said
+    a.signal(signal.SIGCONT)
+    b.signal(signal.SIGCONT)
+    wait_until("the open probes to be over", lambda: diagnose(s)[0] == {}, 15)
+    assert s.get("/b/k").status == 200
+
+
+def test_peers_with_faults_of_their_own_are_named_with_each(sidecar, origins):
+    a, b = origins(2)
+    a.refuse()
+    b.rules("fin_response=0")
+    s = sidecar({"boot_probe": "off", "routes": {"b": {"backend": "pool"}}, "backends": {"pool": backend(
+        a, b, protocol="s3", probe={"type": "s3", "interval": "10m", "timeout": "2s"})}})
+    said = diagnose(s)[0]["pool"]
+    assert f"{a.address} connect_refused" in said["peers"] and f"{b.address} premature_close" in said["peers"], said
+    assert said["peers"].endswith("(2 of 2)") and said["began"].endswith("no probe of this process has found it well")
+
+
+@pytest.mark.skipif(not (shutil.which("jq") and shutil.which("curl")), reason="jq or curl is not here")
+def test_silence_is_never_all_is_well(sidecar, origin, dead):
+    """All well prints a line that says so; a port where nobody listens, an error and a status that is not 0."""
+    s = pool(sidecar, origin("a"))
+    command = commands()[0][0]
+    done = typed(s, command)
+    assert done.stdout == '"all is well: nothing is wrong with any of 1 backends"\n' and done.returncode == 0, done
+    reach = re.search(r"^curl .*\$A/_/live$", GUIDE, re.M)[0]
+    assert typed(s, reach).returncode == 0, "the line that waits for the port-forward"
+    port = s.admin_port
+    s.admin_port = int(str(dead()).rsplit(":", 1)[1])
+    try:
+        done = typed(s, command)
+    finally:
+        s.admin_port = port
+    assert "curl: (7)" in done.stderr and done.stdout == "" and done.returncode != 0, done
 
 
 def test_all_are_asked_side_by_side_and_only_by_a_post(sidecar, origin):

@@ -161,13 +161,15 @@ def test_br19_no_retry_storm(sidecar, origins):
     s = sidecar(http(*peers, max_fails=1, fail_timeout="2s",
                      route={"read_timeout": "500ms", "next_upstream_tries": 3, "next_upstream_timeout": "3s"}))
     files = s.open_files()
+    began = time.monotonic()
     lines = paced(120, 4, lambda i: s.traced("GET", "/x")[1], 100)
+    took = time.monotonic() - began  # a slow machine takes longer, and has more rounds of trials
     attempts = sum(len(chain(line)) for line in lines)
     assert attempts <= 1.25 * len(lines), f"{attempts} attempts for {len(lines)} requests"
     late = sorted(line["request_time"] for line in lines[120:] if line["upstream_addr"] == "-")
     assert len(late) > 250, "once tripped, almost everything is a fast 503"
     assert late[int(len(late) * 0.99)] < 0.05, f"p99 of the fast 503s is {late[int(len(late) * 0.99)]}"
     tried = [line for line in lines[120:] if line["upstream_addr"] != "-"]
-    assert len(tried) <= 3 * 3, f"trials only: {len(tried)}"
+    assert len(tried) <= 3 * (took / 2 + 1), f"trials only, of 3 peers each 2 s: {len(tried)} in {took:.1f} s"
     time.sleep(0.7)
     assert s.open_files() <= files + 16, "no growth of sockets"

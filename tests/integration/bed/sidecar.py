@@ -138,9 +138,19 @@ class Sidecar(Program):
         return self.access(**fields)
 
     def line_of(self, request_id, timeout=5):
-        """The access log line of this request; there must be exactly one."""
-        lines = self.wait_access(1, timeout, request_id=request_id)
-        assert len(lines) == 1, f"{len(lines)} access log lines of one request: {lines}"
+        """The access log line of this request; there must be exactly one. Many may wait at once: each looks at a line once,
+        and parses its own alone."""
+        mark, seen = f'"{request_id}"', 0
+
+        def written(lines):
+            nonlocal seen
+            fresh, seen = lines[seen:], len(lines)
+            return any(mark in line for line in fresh)
+
+        found = self.out.wait(written, timeout)
+        lines = [a for a in json_lines([line for line in list(self.out.lines) if mark in line])
+                 if a.get("request_id") == request_id and "upstream_addr" in a]
+        assert found and len(lines) == 1, f"{len(lines)} access log lines of request {request_id} in {timeout} s: {lines}"
         return lines[0]
 
     # -- admin ------------------------------------------------------------------------------------------------

@@ -57,7 +57,8 @@ static void next_second(struct fl_retry_budget *b, const struct fl_retry_budget_
     }
 }
 
-static void fill(struct fl_retry_budget *b, const struct fl_retry_budget_conf *c, int64_t now_ms)
+/* Brings the second up to now. */
+static void begin(struct fl_retry_budget *b, const struct fl_retry_budget_conf *c, int64_t now_ms)
 {
     if (!b->started) { /* full: the very first request may meet a dead peer */
         b->started = true;
@@ -67,6 +68,11 @@ static void fill(struct fl_retry_budget *b, const struct fl_retry_budget_conf *c
     if (now_ms - b->second_at_ms >= 1000) {
         next_second(b, c, now_ms);
     }
+}
+
+static void fill(struct fl_retry_budget *b, const struct fl_retry_budget_conf *c, int64_t now_ms)
+{
+    begin(b, c, now_ms);
     int64_t now_earned =
         now_ms > b->second_at_ms ? earned(b, c, now_ms) : earned(b, c, b->second_at_ms);
     if (now_earned > b->earned_milli) {
@@ -82,7 +88,7 @@ static void fill(struct fl_retry_budget *b, const struct fl_retry_budget_conf *c
 void fl_retry_budget_request(struct fl_retry_budget *b, const struct fl_retry_budget_conf *c,
                              int64_t now_ms)
 {
-    fill(b, c, now_ms);
+    begin(b, c, now_ms);
     if (b->requests_in_second < UINT32_MAX) {
         b->requests_in_second++;
     }

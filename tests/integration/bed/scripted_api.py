@@ -86,7 +86,7 @@ class Watch:
         self.ends_at = time.monotonic() + int(request.query.get("timeoutSeconds") or 1800)
         self.marks = request.query.get("allowWatchBookmarks") == "true"
         self.marked_at, self.last_mark = time.monotonic(), False
-        self.said = 0
+        self.said, self.after = 0, 0
 
     def line(self, kind, o):
         return json.dumps({"type": kind, "object": o}, separators=(",", ":")).encode() + b"\n"
@@ -125,8 +125,8 @@ class Watch:
             if int(version) < self.store.compacted:
                 self.orders.append(("error", Refused(410, "Expired", f"too old resource version: {version} "
                                                      f"({self.store.compacted})")))
-            # one of the future is silent, for ever
-            return b"", self.store.position_of(int(version))
+            self.after = int(version)  # one of the future is silent until then
+            return b"", self.store.position_of(self.after)
 
     def run(self):
         data, position = self.begin()
@@ -141,7 +141,8 @@ class Watch:
                 if self.api.holding or (not changes and not self.orders):
                     self.store.changed.wait(0.05)
                     changes, after = ([], position) if self.api.holding else self.store.since(position)
-            seen = [c.seen_by(self.request.chosen) for c in changes if c.resource == self.request.resource]
+            seen = [c.seen_by(self.request.chosen) for c in changes
+                    if c.resource == self.request.resource and c.revision > self.after]
             self.send(b"".join(self.line(*s) for s in seen if s))
             position = after
             self.tick(changes)

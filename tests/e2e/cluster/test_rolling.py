@@ -177,3 +177,5 @@ def test_stores_that_die_without_grace(fleet, round):
     loads["careful"].check(faults=DEAD)
     loads["plain"].check(faults=DEAD)
     loads["replayed"].check(doubled=DEAD)
+    for store in (fleet.careful, fleet.plain):  # new pods: kubelet waits longer each time that one ends, up to 5 min
+        store.roll(f"r{next(_rounds)}")

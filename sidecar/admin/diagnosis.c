@@ -260,7 +260,7 @@ static void write_vantage(const struct finding *f, struct fl_fmt *t)
         return;
     }
     if (pushed == NULL || own == NULL || f->b->peer_count == 0) {
-        fl_fmt_text(t, "; no second view: the controller has said nothing of it");
+        fl_fmt_text(t, "; no second view: the controller has sent no verdict of it");
         return;
     }
     bool here = is_bad(own) || f->fact == WAITING || f->fact == FAILING || f->fact == OUT;
@@ -456,7 +456,9 @@ static void write_began(const struct finding *f, struct fl_fmt *t)
         fl_fmt_text(t, "not known");
     } else if (well_ms == 0) {
         put_clock(t, since_ms, TO_MS);
-        fl_fmt_text(t, " UTC or earlier: no probe of this process has found it well");
+        fl_fmt_text(
+            t,
+            " UTC or earlier: no probe of this process has found it well as it is configured now");
     } else if (since_ms - well_ms <= AT_ONCE) {
         put_clock(t, since_ms, TO_MS);
         fl_fmt_text(t, " UTC");

@@ -376,7 +376,7 @@ def test_peers_with_faults_of_their_own_are_named_with_each(sidecar, origins):
         a, b, protocol="s3", probe={"type": "s3", "interval": "10m", "timeout": "2s"})}})
     said = diagnose(s)[0]["pool"]
     assert f"{a.address} connect_refused" in said["peers"] and f"{b.address} premature_close" in said["peers"], said
-    assert said["peers"].endswith("(2 of 2)") and said["began"].endswith("no probe of this process has found it well")
+    assert said["peers"].endswith("(2 of 2)") and said["began"].endswith("no probe of this process has found it well as it is configured now")
 
 
 @pytest.mark.skipif(not (shutil.which("jq") and shutil.which("curl")), reason="jq or curl is not here")

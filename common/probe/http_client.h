@@ -4,7 +4,7 @@
  *
  * A kept connection that the peer ends, or on which anything arrives unasked, is closed at once by
  * its edge. A request is never repeated here: that is the caller's decision (probe_plan,
- * push_call). Memory besides the struct is held only while a request is under way.
+ * push_line). Memory besides the struct is held only while a request is under way.
  *
  * Under TLS each new connection is a handshake in full: a probe is to see the certificate as it is
  * now. Never in clear to an address that wants TLS.

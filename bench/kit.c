@@ -104,6 +104,14 @@ int fl_kit_dial(const struct sockaddr_in *to)
     return fd;
 }
 
+void fl_kit_unpaced(int fd)
+{
+    static const char plain[] = "reno";
+    if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, plain, sizeof(plain) - 1) < 0) {
+        fl_kit_die("setsockopt TCP_CONGESTION: %s", strerror(errno));
+    }
+}
+
 int fl_kit_accept(int listener)
 {
     int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);

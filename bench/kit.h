@@ -22,6 +22,8 @@ struct sockaddr_in fl_kit_address(const char *text);
 int fl_kit_listen(const char *address);
 /* Starts a non-blocking connect. The fd, or -errno. */
 int fl_kit_dial(const struct sockaddr_in *to);
+/* Does not pace what it sends (reno instead of, say, BBR), nor do the connections it accepts. */
+void fl_kit_unpaced(int fd);
 /* The next waiting connection, non-blocking, or -errno (-EAGAIN: none). */
 int fl_kit_accept(int listener);
 

@@ -1,8 +1,8 @@
 /* relay - the floor of the benchmark: the least a proxy between two sockets can do, so no proxy can
  * cost less. One thread; each client connection is paired with one upstream connection (a pooled
  * one when there is one); bytes go recv, send, recv, send without looking at them. Registered once,
- * edge-triggered, short-read rule, no epoll_ctl later. With --splice, a direction that has filled a
- * read goes on by splice(2) until the other side speaks.
+ * edge-triggered, short-read rule, no epoll_ctl later; unpaced, as Fairlead on loopback. With
+ * --splice, a direction that has filled a read goes on by splice(2) until the other side speaks.
  *
  * Since it does not parse, it cannot know whether an upstream connection is between two answers. It
  * takes the client leaving after the upstream spoke last as a sign of that, which holds for the
@@ -220,6 +220,7 @@ static void accept_all(struct side *listener)
                 (void)close(fd);
                 continue;
             }
+            fl_kit_unpaced(ufd);
             up = side_new(ufd, true);
         }
         struct side *client = side_new(fd, false);
@@ -307,6 +308,7 @@ int main(int argc, char **argv)
     }
     epoll = fl_kit_epoll();
     struct side listener = {.fd = fl_kit_listen(listen_on), .is_listener = true};
+    fl_kit_unpaced(listener.fd);
     fl_kit_watch_listener(epoll, listener.fd, &listener);
     for (;;) {
         struct epoll_event events[BATCH];

@@ -96,6 +96,15 @@ static void set_inherited(int fd)
     set_int(fd, IPPROTO_TCP, TCP_KEEPCNT, 4);
 }
 
+/* BBR, where the machine has it as its default, paces: a timer and its interrupt for each 64 KiB,
+ * and waits in between. Inside a machine there is no path to measure. reno is in every kernel and
+ * allowed to everybody. */
+static void set_unpaced(int fd)
+{
+    static const char plain[] = "reno";
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, plain, sizeof plain - 1);
+}
+
 static int new_socket(int family)
 {
     int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -147,6 +156,9 @@ static int listen_at(const struct fl_addr *at, int backlog, int *ret_fd)
     if (at->family != FL_ADDR_UNIX) {
         set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
         set_inherited(fd);
+        if (fl_addr_is_loopback(at)) {
+            set_unpaced(fd);
+        }
     }
     if (at->family == FL_ADDR_V6) {
         set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, !fl_addr_is_any(at));
@@ -216,6 +228,9 @@ int fl_sock_connect(const struct fl_addr *to, int user_timeout_ms, int *ret_fd)
         set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, NOTSENT_LOWAT_BYTES);
         if (user_timeout_ms > 0) {
             set_int(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, user_timeout_ms);
+        }
+        if (fl_addr_is_loopback(to)) {
+            set_unpaced(fd);
         }
     }
     /* an interrupted connect goes on by itself (connect(2)), as one under way does */

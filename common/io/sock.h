@@ -12,7 +12,7 @@
 
 /* Bound and listening, or -errno. [::] is dual-stack, and 0.0.0.0 on a kernel without IPv6; a stale
  * unix socket file is replaced. Options that accepted sockets inherit (NODELAY, keepalive,
- * NOTSENT_LOWAT 128 KiB) are set here. */
+ * NOTSENT_LOWAT 128 KiB; at a loopback address reno, which does not pace) are set here. */
 FL_MUST_USE int fl_sock_listen(const struct fl_addr *at, int backlog, int *ret_fd);
 /* The bound address (port 0 resolved). */
 int fl_sock_local(int fd, struct fl_addr *ret);
@@ -20,7 +20,7 @@ int fl_sock_local(int fd, struct fl_addr *ret);
  * NULL. */
 FL_MUST_USE int fl_sock_accept(int listen_fd, struct fl_addr *ret_peer);
 /* 0: under way or done (writability tells, the first send returns the error); else -errno and no
- * fd. user_timeout_ms: TCP_USER_TIMEOUT, 0 = none. */
+ * fd. user_timeout_ms: TCP_USER_TIMEOUT, 0 = none. To a loopback address without pacing. */
 FL_MUST_USE int fl_sock_connect(const struct fl_addr *to, int user_timeout_ms, int *ret_fd);
 int fl_sock_error(int fd); /* SO_ERROR as -errno, 0 when none; clears it */
 

@@ -244,6 +244,37 @@ static void test_inherited_options(void **state)
     close(fd);
 }
 
+static void congestion(int fd, char *ret, socklen_t size)
+{
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, ret, &size), 0);
+}
+
+static void test_nothing_is_paced_inside_a_machine(void **state)
+{
+    (void)state;
+    struct fl_addr at;
+    int fd, client, outside;
+    char of_machine[16] = "", name[16] = "";
+    outside = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    congestion(outside, of_machine, sizeof of_machine);
+    listen_on("127.0.0.1:0", &at, &fd);
+    assert_int_equal(fl_sock_connect(&at, 0, &client), 0);
+    int server = accept_one(fd, NULL);
+    int ours[2] = {client, server};
+    for (unsigned i = 0; i < 2; i++) {
+        congestion(ours[i], name, sizeof name);
+        assert_string_equal(name, "reno");
+        close(ours[i]);
+    }
+    close(fd);
+    listen_on("0.0.0.0:0", &at,
+              &fd); /* others may be far away: what the machine has chosen stays */
+    congestion(fd, name, sizeof name);
+    assert_string_equal(name, of_machine);
+    close(fd);
+    close(outside);
+}
+
 static void test_reset_on_close(void **state)
 {
     (void)state;
@@ -347,6 +378,7 @@ int main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_so_error),
         cmocka_unit_test(test_inherited_options),
+        cmocka_unit_test(test_nothing_is_paced_inside_a_machine),
         cmocka_unit_test(test_reset_on_close),
         cmocka_unit_test(test_full_send_buffer),
         cmocka_unit_test(test_out_of_descriptors),

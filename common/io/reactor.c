@@ -36,7 +36,7 @@ struct fl_reactor {
     struct slot *slots;
     uint32_t slot_count, slots_used; /* those behind slots_used were never touched */
     uint32_t free_slot;
-    struct fl_list later, soon;
+    struct fl_list behind, later, soon;
     _Atomic bool waking, stopping;
     struct epoll_event events[BATCH];
     struct fl_wheel wheel;
@@ -67,6 +67,7 @@ int fl_reactor_new(struct fl_reactor **ret)
     }
     r->free_slot = NO_SLOT;
     r->wall_read_us = -WALL_MAX_US;
+    fl_list_init(&r->behind);
     fl_list_init(&r->later);
     fl_list_init(&r->soon);
     read_clock(r);
@@ -249,6 +250,13 @@ void fl_timer_remove(struct fl_reactor *r, struct fl_timer *t)
     fl_wheel_remove(&r->wheel, t);
 }
 
+void fl_reactor_behind(struct fl_reactor *r, struct fl_task *t)
+{
+    if (fl_list_empty(&t->node)) {
+        fl_list_append(&r->behind, &t->node);
+    }
+}
+
 void fl_reactor_later(struct fl_reactor *r, struct fl_task *t)
 {
     if (fl_list_empty(&t->node)) {
@@ -288,7 +296,7 @@ void fl_reactor_on_turn(struct fl_reactor *r, void (*fn)(void *arg), void *arg)
  * too short. */
 static int wait_ms(struct fl_reactor *r, int64_t max_wait_ms)
 {
-    if (!fl_list_empty(&r->soon) || !fl_list_empty(&r->later)) {
+    if (!fl_list_empty(&r->soon) || !fl_list_empty(&r->behind) || !fl_list_empty(&r->later)) {
         return 0;
     }
     int64_t next_ms = fl_wheel_next_ms(&r->wheel);
@@ -366,6 +374,15 @@ static void run_soon(struct fl_reactor *r)
     run_tasks(&now);
 }
 
+/* Later tasks free things, so nothing that is behind may be left over. */
+static void run_rest(struct fl_reactor *r)
+{
+    do {
+        run_tasks(&r->behind);
+        run_tasks(&r->later);
+    } while (!fl_list_empty(&r->behind));
+}
+
 void fl_reactor_turn(struct fl_reactor *r, int64_t max_wait_ms)
 {
     int count = epoll_wait(r->epoll_fd, r->events, BATCH, wait_ms(r, max_wait_ms));
@@ -377,9 +394,10 @@ void fl_reactor_turn(struct fl_reactor *r, int64_t max_wait_ms)
         r->on_turn(r->on_turn_arg);
     }
     dispatch(r, count);
+    run_tasks(&r->behind);
     fl_wheel_fire(&r->wheel, r->now_ms);
     run_soon(r);
-    run_tasks(&r->later);
+    run_rest(r);
 }
 
 void fl_reactor_run(struct fl_reactor *r)

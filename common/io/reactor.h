@@ -75,10 +75,13 @@ static inline void fl_task_init(struct fl_task *t, void (*run)(struct fl_task *t
     fl_list_init(&t->node);
     t->run = run;
 }
-void fl_reactor_later(struct fl_reactor *r,
-                      struct fl_task *t); /* at the end of this turn; once, however often asked */
-void fl_reactor_soon(struct fl_reactor *r,
-                     struct fl_task *t); /* in the next turn, which then does not sleep */
+/* Once, however often asked. Behind the events: when all of this turn were handed out and before
+ * deadlines fire; one asked for meanwhile, or by a deadline, runs in this turn too. So what many
+ * events brought can be taken in first, and worked on afterwards with one piece of code at a time.
+ * Later: at the end of this turn. Soon: in the next turn, which then does not sleep. */
+void fl_reactor_behind(struct fl_reactor *r, struct fl_task *t);
+void fl_reactor_later(struct fl_reactor *r, struct fl_task *t);
+void fl_reactor_soon(struct fl_reactor *r, struct fl_task *t);
 
 /* Constant within a turn. ms and us are monotonic and start above 0; wall is for log lines and
  * dates only. */

@@ -108,7 +108,7 @@ enum fl_attempt_step fl_attempt_begin(struct fl_exchange *x, const struct fl_pic
     if (!fl_outgoing_head(x)) {
         return fl_attempt_fail(x, FL_OUTCOME_LOCAL_RESOURCE, ENOBUFS);
     }
-    return fl_attempt_run(x);
+    return FL_ATTEMPT_WAIT;
 }
 
 enum fl_sent fl_attempt_sent(const struct fl_exchange *x)
@@ -374,6 +374,34 @@ static bool make_room(struct fl_exchange *x)
     return true;
 }
 
+static ssize_t read_in(struct fl_exchange *x)
+{
+    struct fl_buffer *in = x->attempt.in;
+    fl_exchange_foresee(x);
+    return fl_upstream_recv(x->attempt.up, in->bytes + in->end, fl_buffer_room(in));
+}
+
+bool fl_attempt_read(struct fl_exchange *x)
+{
+    struct fl_attempt *a = &x->attempt;
+    bool awaits = a->phase == FL_ATTEMPT_EXCHANGING && a->fully_sent && x->to_client.left == 0;
+    if (awaits && !a->has_read && a->up->readable && make_room(x)) {
+        a->read = read_in(x);
+        a->has_read = true;
+    }
+    return a->has_read;
+}
+
+static ssize_t take_read(struct fl_exchange *x)
+{
+    struct fl_attempt *a = &x->attempt;
+    if (!a->has_read) {
+        return read_in(x);
+    }
+    a->has_read = false;
+    return a->read;
+}
+
 static enum fl_attempt_step receive(struct fl_exchange *x)
 {
     struct fl_attempt *a = &x->attempt;
@@ -386,14 +414,12 @@ static enum fl_attempt_step receive(struct fl_exchange *x)
             return step;
         }
     }
-    while (a->up->readable && x->to_client.left == 0) {
-        if (!make_room(x)) {
+    while (a->has_read || (a->up->readable && x->to_client.left == 0)) {
+        if (!a->has_read && !make_room(x)) {
             fl_exchange_starve(x);
             return FL_ATTEMPT_WAIT;
         }
-        size_t room = fl_buffer_room(a->in);
-        fl_exchange_foresee(x);
-        ssize_t n = fl_upstream_recv(a->up, a->in->bytes + a->in->end, room);
+        ssize_t n = take_read(x);
         if (n == -EAGAIN) {
             break;
         }

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "common/http1/http_error.h"
 #include "sidecar/policy/backend.h"
@@ -35,6 +36,8 @@ struct fl_attempt {
     bool peeked;          /* the 503 at hand has been looked into */
     uint64_t sent_bytes;  /* head and body, given to the kernel */
     struct fl_buffer *in; /* response bytes */
+    bool has_read;        /* fl_attempt_read has read: `read` is what came, and not in `in` yet */
+    ssize_t read;         /* as of fl_upstream_recv */
     size_t scan;
     size_t head_length; /* of the final head, when HEADED or PEEKING */
     unsigned interims;  /* 1xx so far */
@@ -49,10 +52,13 @@ struct fl_attempt {
 
 enum fl_attempt_step { FL_ATTEMPT_WAIT, FL_ATTEMPT_GOT_HEAD, FL_ATTEMPT_FAILED };
 
-/* Begins a try at the picked peer. FL_ATTEMPT_WAIT or _FAILED (outcome set). same_peer: stale-reuse
- * replay, fresh connection. */
+/* Begins a try at the picked peer; run sends. FL_ATTEMPT_WAIT or _FAILED (outcome set). same_peer:
+ * stale-reuse replay, fresh connection. */
 enum fl_attempt_step fl_attempt_begin(struct fl_exchange *x, const struct fl_pick *pick,
                                       bool same_peer);
+/* Takes what the awaited head's connection has brought, to be looked at by the next run. False:
+ * nothing is awaited, or there is no buffer; run says what is to be done. */
+bool fl_attempt_read(struct fl_exchange *x);
 /* Moves both directions as far as they go. */
 enum fl_attempt_step fl_attempt_run(struct fl_exchange *x);
 /* connect_timeout has passed: FL_ATTEMPT_FAILED, by what it was waiting for. */

@@ -12,13 +12,13 @@
 #include "sidecar/proxy/worker.h"
 
 enum {
-    PIPELINED_PER_TURN = 32,
     LINGER_MS = 2000,
     REST_MS = 1000, /* a request may be on its way when the process begins to drain */
     DISCARDS_PER_TURN = 16,
     DISCARD_BYTES = 8192,
 };
 
+static void receive(struct fl_client *c);
 static void process(struct fl_client *c);
 
 static const struct fl_config *config_of(const struct fl_client *c)
@@ -96,7 +96,7 @@ static void on_event(struct fl_io *io, unsigned events)
     } else if (c->exchange != NULL) {
         fl_exchange_run(c->exchange);
     } else {
-        process(c);
+        receive(c);
     }
 }
 
@@ -257,31 +257,27 @@ static void rest(struct fl_client *c)
     }
 }
 
-static void process(struct fl_client *c)
+/* Reads. What has come is looked at when all of this turn have read. */
+static void receive(struct fl_client *c)
 {
-    if (c->processing) {
+    switch (read_some(c)) {
+    case READ_LOOK:
+        fl_reactor_behind(c->worker->reactor, &c->task);
+        return;
+    case READ_WAIT:
+        rest(c);
+        return;
+    case READ_ENDED:
         return;
     }
-    c->processing = true;
-    for (unsigned i = 0; c->io.fd >= 0 && c->exchange == NULL && !c->lingering; i++) {
-        if (i == PIPELINED_PER_TURN) {
-            fl_reactor_soon(c->worker->reactor, &c->task);
-            break;
-        }
-        bool begun = c->in != NULL && fl_buffer_len(c->in) > 0 && look(c);
-        enum read_step step = READ_LOOK;
-        while (!begun && step == READ_LOOK) {
-            step = read_some(c);
-            begun = step == READ_LOOK && look(c);
-        }
-        if (!begun) {
-            break;
-        }
+}
+
+static void process(struct fl_client *c)
+{
+    bool begun = c->in != NULL && fl_buffer_len(c->in) > 0 && look(c);
+    if (!begun) {
+        receive(c);
     }
-    if (c->io.fd >= 0 && c->exchange == NULL) {
-        rest(c);
-    }
-    c->processing = false;
 }
 
 void fl_client_resume(struct fl_client *c)
@@ -296,7 +292,7 @@ void fl_client_resume(struct fl_client *c)
 void fl_client_rest(struct fl_client *c)
 {
     bool rests = c->io.fd >= 0 && c->served && c->exchange == NULL && c->in == NULL &&
-                 !c->lingering && !c->readable && !c->processing;
+                 !c->lingering && !c->readable;
     if (rests && c->worker->draining) {
         fl_timer_set(c->worker->reactor, &c->timer, fl_worker_now_ms(c->worker) + REST_MS);
     }
@@ -343,7 +339,9 @@ void fl_client_finished(struct fl_client *c, enum fl_client_end end)
             fl_timer_set(c->worker->reactor, &c->timer,
                          fl_worker_now_ms(c->worker) + config_of(c)->client.head_timeout_ms);
         }
-        process(c);
+        if (c->in != NULL || c->readable) {
+            fl_reactor_soon(c->worker->reactor, &c->task); /* others have their turn first */
+        }
         fl_client_rest(c);
         return;
     case FL_CLIENT_DRAIN:

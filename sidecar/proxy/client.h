@@ -29,16 +29,15 @@ struct fl_client {
     struct fl_timer timer;
     struct fl_list node;     /* worker.clients */
     struct fl_list waiting;  /* worker.starved */
-    struct fl_task task;     /* looks again in the next turn; closed: goes to the free list */
+    struct fl_task task;     /* looks at what was read; closed: goes to the free list */
     struct fl_window window; /* of its request bodies */
     uint8_t from_ip[16];     /* fl_addr in short */
     uint16_t from_port;
     uint8_t from_family;
     bool readable, writable, hup, failed;
-    bool processing : 1; /* looks at its input: guards against being entered from within */
-    bool served : 1;     /* had an answer: what comes next may go elsewhere */
-    bool unused : 1;     /* on the free list since the last look at it */
-    bool lingering : 1;  /* answered; reads and discards until the client closes or 2 s passed */
+    bool served : 1;    /* had an answer: what comes next may go elsewhere */
+    bool unused : 1;    /* on the free list since the last look at it */
+    bool lingering : 1; /* answered; reads and discards until the client closes or 2 s passed */
 };
 
 _Static_assert(sizeof(struct fl_client) <= 184, "with malloc's 8 bytes, three cache lines");

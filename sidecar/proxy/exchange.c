@@ -333,6 +333,13 @@ static void run_again(struct fl_task *t)
     fl_exchange_run(fl_container_of(t, struct fl_exchange, again_task));
 }
 
+/* Runs it behind the events of this turn. */
+static void put_behind(struct fl_exchange *x)
+{
+    x->again_task.run = run_again;
+    fl_reactor_behind(x->worker->reactor, &x->again_task);
+}
+
 void fl_exchange_again(struct fl_exchange *x)
 {
     x->again_task.run = run_again;
@@ -344,6 +351,24 @@ void fl_exchange_starve(struct fl_exchange *x)
     x->starving = true;
     if (fl_list_empty(&x->client->waiting)) {
         fl_list_append(&x->worker->starved, &x->client->waiting);
+    }
+}
+
+/* What these send waits until all that came in this turn was read and understood. A turn so has
+ * three parts, reading, thinking, sending, and each is done for many exchanges in a row: its code
+ * stays in the first cache, where read, think, send for one exchange after another would have each
+ * part drive out the next. */
+static bool sends(enum fl_x_state s)
+{
+    return s == FL_X_TRY || s == FL_X_RELAY || s == FL_X_REPLY;
+}
+
+void fl_exchange_heard(struct fl_exchange *x)
+{
+    if (x->state == FL_X_TRY && fl_attempt_read(x)) {
+        put_behind(x);
+    } else {
+        fl_exchange_run(x);
     }
 }
 
@@ -363,6 +388,10 @@ void fl_exchange_run(struct fl_exchange *x)
                 break;
             }
             enter(x, next);
+            if (sends(next)) {
+                put_behind(x);
+                break;
+            }
         }
     } while (x->again && x->state != FL_X_DONE);
     x->running = false;

@@ -186,7 +186,8 @@ void fl_exchange_start(struct fl_exchange *x, struct fl_client *c);
 void fl_exchange_refuse(struct fl_exchange *x, struct fl_client *c, enum fl_answer a,
                         const char *why);
 void fl_exchange_run(struct fl_exchange *x);
-void fl_exchange_tick(struct fl_exchange *x); /* the client's timer fired */
+void fl_exchange_heard(struct fl_exchange *x); /* an edge of its upstream */
+void fl_exchange_tick(struct fl_exchange *x);  /* the client's timer fired */
 /* Runs it again in the next turn (it has had its share of this one). */
 void fl_exchange_again(struct fl_exchange *x);
 /* Runs it again when a buffer was given back. */

@@ -109,7 +109,7 @@ static void on_event(struct fl_io *io, unsigned events)
         }
     }
     if (up->owner != NULL) {
-        fl_exchange_run(up->owner);
+        fl_exchange_heard(up->owner);
     } else if (up->readable && has_words(up)) {
         drop_idle(up); /* a close, or bytes without a request: never to be trusted again */
     }

@@ -115,7 +115,7 @@ struct sim_event_hit {
 struct fl_reactor {
     struct sim_world *world;
     struct fl_list node; /* world.reactors */
-    struct fl_list ready, later, soon;
+    struct fl_list ready, behind, later, soon;
     int64_t now_us, now_ms;
     void (*on_turn)(void *arg);
     void *on_turn_arg;

@@ -17,6 +17,7 @@ int fl_reactor_new(struct fl_reactor **ret)
     r->now_us = w->now_us;
     r->now_ms = w->now_us / 1000;
     fl_list_init(&r->ready);
+    fl_list_init(&r->behind);
     fl_list_init(&r->later);
     fl_list_init(&r->soon);
     fl_wheel_init(&r->wheel, r->now_ms);
@@ -151,6 +152,13 @@ void fl_timer_remove(struct fl_reactor *r, struct fl_timer *t)
     fl_wheel_remove(&r->wheel, t);
 }
 
+void fl_reactor_behind(struct fl_reactor *r, struct fl_task *t)
+{
+    if (fl_list_empty(&t->node)) {
+        fl_list_append(&r->behind, &t->node);
+    }
+}
+
 void fl_reactor_later(struct fl_reactor *r, struct fl_task *t)
 {
     if (fl_list_empty(&t->node)) {
@@ -250,7 +258,8 @@ bool sim_reactor_ready(struct fl_reactor *r)
     if (r->count == 0) {
         harvest(r);
     }
-    return r->count > 0 || !fl_list_empty(&r->soon) || !fl_list_empty(&r->later) || r->waking ||
+    return r->count > 0 || !fl_list_empty(&r->soon) || !fl_list_empty(&r->behind) ||
+           !fl_list_empty(&r->later) || r->waking ||
            sim_reactor_next_us(r) <= r->world->now_us;
 }
 
@@ -295,9 +304,13 @@ void sim_reactor_turn(struct fl_reactor *r)
         }
     }
     r->count = 0;
+    run_tasks(&r->behind);
     fl_wheel_fire(&r->wheel, r->now_ms);
     run_soon(r);
-    run_tasks(&r->later);
+    do {
+        run_tasks(&r->behind);
+        run_tasks(&r->later);
+    } while (!fl_list_empty(&r->behind));
     w->now_us += w->turn_us;
     r->turning = false;
 }

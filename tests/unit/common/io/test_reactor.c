@@ -513,6 +513,78 @@ static void test_tasks(void **state)
     assert_true(real_ms() - before < 4000); /* none of them slept */
 }
 
+/* Notes in which order events, tasks and deadlines come. */
+struct order {
+    struct fl_reactor *r;
+    struct fl_io io[2];
+    struct fl_task behind[3], later; /* one for each event; the last is asked for by a deadline */
+    struct fl_timer timer;
+    char seen[16];
+    unsigned count;
+};
+
+static struct order *noted;
+
+static void note(char what)
+{
+    assert_true(noted->count < sizeof noted->seen - 1);
+    noted->seen[noted->count++] = what;
+}
+
+static void order_event(struct fl_io *io, unsigned events)
+{
+    assert_true((events & FL_IO_WRITE) != 0);
+    note('e');
+    fl_reactor_later(noted->r, &noted->later);
+    fl_reactor_behind(noted->r, &noted->behind[io - noted->io]);
+}
+
+static void order_behind(struct fl_task *t)
+{
+    bool again = t == &noted->behind[0] && memchr(noted->seen, 'b', noted->count) == NULL;
+    note('b');
+    if (again) { /* what is asked for meanwhile still comes before deadlines */
+        fl_reactor_behind(noted->r, t);
+    }
+}
+
+static void order_later(struct fl_task *t)
+{
+    (void)t;
+    note('l');
+}
+
+static void order_fire(struct fl_timer *t)
+{
+    (void)t;
+    note('t');
+    fl_reactor_behind(noted->r, &noted->behind[2]);
+}
+
+static void test_behind_all_events_before_deadlines(void **state)
+{
+    struct order o = {.r = *state};
+    noted = &o;
+    fl_timer_init(&o.timer, order_fire);
+    fl_task_init(&o.later, order_later);
+    for (unsigned i = 0; i < 3; i++) {
+        fl_task_init(&o.behind[i], order_behind);
+    }
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        o.io[i].on_event = order_event;
+        assert_int_equal(fl_reactor_add(o.r, &o.io[i], pair[i]), 0);
+    }
+    fl_timer_set(o.r, &o.timer, fl_reactor_now_ms(o.r) + 1);
+    usleep(20000);
+    fl_reactor_turn(o.r, 0);
+    assert_string_equal(o.seen, "eebbbtbl");
+    fl_reactor_close(o.r, &o.io[0]);
+    fl_reactor_close(o.r, &o.io[1]);
+    fl_timer_remove(o.r, &o.timer);
+}
+
 static void test_clock(void **state)
 {
     struct fl_reactor *r = *state;
@@ -631,6 +703,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_timer_from_callbacks, setup, teardown),
         cmocka_unit_test_setup_teardown(test_timer_removed_slot_lets_sleep, setup, teardown),
         cmocka_unit_test_setup_teardown(test_tasks, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_behind_all_events_before_deadlines, setup, teardown),
         cmocka_unit_test_setup_teardown(test_clock, setup, teardown),
         cmocka_unit_test_setup_teardown(test_wake_and_stop, setup, teardown),
         cmocka_unit_test_setup_teardown(test_wake_race, setup, teardown),

@@ -53,6 +53,14 @@ def is_busy(address):
         return probe.connect_ex(address) == 0
 
 
+def is_dead(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
+            return f.read().rpartition(")")[2].split()[0] in "ZX"
+    except FileNotFoundError:
+        return True
+
+
 class Demo:
     def __init__(self, tmp):
         self.log = open(tmp / "demo.log", "w+", encoding="utf-8")
@@ -95,6 +103,7 @@ def test_demo_tour(demo):
     for address, path in shown[1:]:
         assert call(address, "GET", path, host=address).status == 200, address + path
     os.kill(pid, signal.SIGKILL)
+    wait_until("the store to be dead, its connections too", lambda: is_dead(pid), 10, 0.01)
     assert [call("127.0.0.1:8420", "GET", "/demo/hello").status for _ in range(12)] == [200] * 12
     metrics = call("127.0.0.1:8422", "GET", "/_/metrics").text
     assert re.search(r"^fairlead_quarantines_total\{.*\} 1$", metrics, re.M), metrics

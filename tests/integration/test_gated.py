@@ -1,9 +1,5 @@
 """While a verdict blocks a backend: answers at once, from memory, before the body; nobody is asked; the other buckets
 do not notice."""
-import os
-import re
-import shutil
-import subprocess
 import time
 import xml.etree.ElementTree as ET
 
@@ -13,6 +9,7 @@ from bed.config import backend
 from bed.play import parallel
 from bed.probing import judged, probe_now
 from bed.process import wait_until
+from bed.tracing import calls_of, needs_strace
 from bed.wire import Ended, chunked
 
 MIB = 1 << 20
@@ -140,40 +137,17 @@ def test_it_reopens_at_once_when_asked(gated):
     assert recovered["backend"] == "one" and recovered["downtime_secs"] > 1
 
 
-@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not here")
+@needs_strace
 def test_two_system_calls_a_request(shut):
     """recv and send on a kept connection; waiting for events is not counted. No connect, no socket, no clock."""
-    s = shut
-    with s.wire() as wire:
-        for _ in range(20):
-            assert wire.request("GET", "/shut/k").response().status == 503
-        tracer = subprocess.Popen(["strace", "-f", "-qq", "-p", str(s.pid), "-o", s.config_file + ".strace"],
-                                  stderr=subprocess.PIPE)
-        try:
-            wait_until("strace", lambda: os.path.exists(s.config_file + ".strace"))
-            with open(s.config_file + ".strace", encoding="ascii", errors="replace") as trace:
-                wait_until("strace to be there", lambda: wire.request("GET", "/shut/warm").response() and
-                           "shut/warm" in trace.read(), 10, 0.05)
-            mark = 200
-            for i in range(mark):
-                assert wire.request("GET", f"/shut/m{i:03}").response().status == 503
-        finally:
-            tracer.terminate()
-            tracer.wait(10)
-    with open(s.config_file + ".strace", encoding="ascii", errors="replace") as f:
-        lines = [line.split(None, 1) for line in f]
-    server = next(tid for tid, text in lines if "GET /shut/m000" in text)
-    mine = [text for tid, text in lines if tid == server]
-    first = next(i for i, text in enumerate(mine) if "GET /shut/m000" in text)
-    last = next(i for i, text in enumerate(mine) if "GET /shut/m199" in text)
-    names = [m.group(1) for m in (re.match(r"(\w+)\(", text) for text in mine[first:last]) if m]
-    counted = [n for n in names if n not in ("epoll_wait", "epoll_pwait", "epoll_pwait2", "restart_syscall")]
-    woken = [n for n in counted if n == "write"]  # of the log writer, when it sleeps: not of each request
-    per_request = (len(counted) - len(woken)) / (mark - 1)
-    assert per_request <= 2.02, {n: counted.count(n) for n in set(counted)}
-    assert len(woken) <= mark // 4
-    assert "connect" not in names and "socket" not in names
-    assert s.shut.requests == 0
+    count = 200
+    with shut.wire() as wire:
+        calls = calls_of(shut, wire, "/shut", count, 503)
+    woken = calls.count("write")  # of the log writer, when it sleeps: not of each request
+    assert (len(calls) - woken) / (count - 1) <= 2.02, {name: calls.count(name) for name in set(calls)}
+    assert woken <= count // 4
+    assert "connect" not in calls and "socket" not in calls
+    assert shut.shut.requests == 0
 
 
 def test_five_hundred_at_once_start_one_probe(sidecar, origin):

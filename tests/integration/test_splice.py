@@ -2,7 +2,6 @@
 the ones that are copied. A connection to the peer is trusted with it after 480 KiB that nobody had to wait for."""
 import os
 import re
-import shutil
 import subprocess
 import time
 
@@ -11,12 +10,11 @@ import pytest
 from bed.config import http
 from bed.origin import generated
 from bed.process import wait_until
+from bed.tracing import needs_strace
 from bed.wire import Ended
 
 MIB = 1 << 20
 SIZE = 8 * MIB
-
-needs_strace = pytest.mark.skipif(not shutil.which("strace"), reason="strace is not here")
 
 
 def pipes(s):

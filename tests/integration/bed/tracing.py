@@ -1,0 +1,41 @@
+"""System calls of a sidecar's data thread, request by request, as strace sees them."""
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from bed.process import wait_until
+
+needs_strace = pytest.mark.skipif(not shutil.which("strace"), reason="strace is not here")
+WAITING = ("epoll_wait", "epoll_pwait", "epoll_pwait2", "restart_syscall")
+
+
+def calls_of(sidecar, wire, path, count, status):
+    """Names of the calls between the first and the last of `count` GETs of path/mNNN over one kept connection, waiting
+    left out."""
+    trace_file = sidecar.config_file + ".strace"
+    if os.path.exists(trace_file):
+        os.unlink(trace_file)
+    for _ in range(20):
+        assert wire.request("GET", f"{path}/k").response().status == status
+    tracer = subprocess.Popen(["strace", "-f", "-qq", "-p", str(sidecar.pid), "-o", trace_file], stderr=subprocess.PIPE)
+    try:
+        wait_until("strace", lambda: os.path.exists(trace_file))
+        with open(trace_file, encoding="ascii", errors="replace") as trace:
+            wait_until("strace to be there", lambda: wire.request("GET", f"{path}/warm").response() and
+                       f"{path}/warm"[1:] in trace.read(), 10, 0.05)
+        for i in range(count):
+            assert wire.request("GET", f"{path}/m{i:03}").response().status == status
+    finally:
+        tracer.terminate()
+        tracer.wait(10)
+    with open(trace_file, encoding="ascii", errors="replace") as f:
+        lines = [line.split(None, 1) for line in f]
+    server = next(tid for tid, text in lines if f"GET {path}/m000" in text)
+    mine = [text for tid, text in lines if tid == server]
+    first = next(i for i, text in enumerate(mine) if f"GET {path}/m000" in text)
+    last = next(i for i, text in enumerate(mine) if f"GET {path}/m{count - 1:03}" in text)
+    names = [m.group(1) for m in (re.match(r"(\w+)\(", text) for text in mine[first:last]) if m]
+    return [name for name in names if name not in WAITING]

@@ -395,8 +395,9 @@ void fl_reactor_turn(struct fl_reactor *r, int64_t max_wait_ms)
     }
     dispatch(r, count);
     run_tasks(&r->behind);
-    fl_wheel_fire(&r->wheel, r->now_ms);
     run_soon(r);
+    run_tasks(&r->behind);
+    fl_wheel_fire(&r->wheel, r->now_ms);
     run_rest(r);
 }
 

@@ -78,7 +78,9 @@ static inline void fl_task_init(struct fl_task *t, void (*run)(struct fl_task *t
 /* Once, however often asked. Behind the events: when all of this turn were handed out and before
  * deadlines fire; one asked for meanwhile, or by a deadline, runs in this turn too. So what many
  * events brought can be taken in first, and worked on afterwards with one piece of code at a time.
- * Later: at the end of this turn. Soon: in the next turn, which then does not sleep. */
+ * Soon: when the others have had their turn, at the latest in the next one, which then does not
+ * sleep; before deadlines fire too: what waits for nothing but its turn is never late, however long
+ * the thread stood still. Later: at the end of this turn. */
 void fl_reactor_behind(struct fl_reactor *r, struct fl_task *t);
 void fl_reactor_later(struct fl_reactor *r, struct fl_task *t);
 void fl_reactor_soon(struct fl_reactor *r, struct fl_task *t);

@@ -259,8 +259,7 @@ bool sim_reactor_ready(struct fl_reactor *r)
         harvest(r);
     }
     return r->count > 0 || !fl_list_empty(&r->soon) || !fl_list_empty(&r->behind) ||
-           !fl_list_empty(&r->later) || r->waking ||
-           sim_reactor_next_us(r) <= r->world->now_us;
+           !fl_list_empty(&r->later) || r->waking || sim_reactor_next_us(r) <= r->world->now_us;
 }
 
 static void run_tasks(struct fl_list *tasks)
@@ -305,8 +304,9 @@ void sim_reactor_turn(struct fl_reactor *r)
     }
     r->count = 0;
     run_tasks(&r->behind);
-    fl_wheel_fire(&r->wheel, r->now_ms);
     run_soon(r);
+    run_tasks(&r->behind);
+    fl_wheel_fire(&r->wheel, r->now_ms);
     do {
         run_tasks(&r->behind);
         run_tasks(&r->later);

@@ -518,6 +518,7 @@ struct order {
     struct fl_reactor *r;
     struct fl_io io[2];
     struct fl_task behind[3], later; /* one for each event; the last is asked for by a deadline */
+    struct fl_task soon, behind_soon;
     struct fl_timer timer;
     char seen[16];
     unsigned count;
@@ -548,6 +549,13 @@ static void order_behind(struct fl_task *t)
     }
 }
 
+static void order_soon(struct fl_task *t)
+{
+    (void)t;
+    note('s');
+    fl_reactor_behind(noted->r, &noted->behind_soon);
+}
+
 static void order_later(struct fl_task *t)
 {
     (void)t;
@@ -561,12 +569,15 @@ static void order_fire(struct fl_timer *t)
     fl_reactor_behind(noted->r, &noted->behind[2]);
 }
 
-static void test_behind_all_events_before_deadlines(void **state)
+/* What waits for nothing but its turn has that before deadlines fire, and what it asks for too. */
+static void test_behind_and_soon_before_deadlines(void **state)
 {
     struct order o = {.r = *state};
     noted = &o;
     fl_timer_init(&o.timer, order_fire);
     fl_task_init(&o.later, order_later);
+    fl_task_init(&o.soon, order_soon);
+    fl_task_init(&o.behind_soon, order_behind);
     for (unsigned i = 0; i < 3; i++) {
         fl_task_init(&o.behind[i], order_behind);
     }
@@ -577,9 +588,10 @@ static void test_behind_all_events_before_deadlines(void **state)
         assert_int_equal(fl_reactor_add(o.r, &o.io[i], pair[i]), 0);
     }
     fl_timer_set(o.r, &o.timer, fl_reactor_now_ms(o.r) + 1);
+    fl_reactor_soon(o.r, &o.soon);
     usleep(20000);
     fl_reactor_turn(o.r, 0);
-    assert_string_equal(o.seen, "eebbbtbl");
+    assert_string_equal(o.seen, "eebbbsbtbl");
     fl_reactor_close(o.r, &o.io[0]);
     fl_reactor_close(o.r, &o.io[1]);
     fl_timer_remove(o.r, &o.timer);
@@ -703,7 +715,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_timer_from_callbacks, setup, teardown),
         cmocka_unit_test_setup_teardown(test_timer_removed_slot_lets_sleep, setup, teardown),
         cmocka_unit_test_setup_teardown(test_tasks, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_behind_all_events_before_deadlines, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_behind_and_soon_before_deadlines, setup, teardown),
         cmocka_unit_test_setup_teardown(test_clock, setup, teardown),
         cmocka_unit_test_setup_teardown(test_wake_and_stop, setup, teardown),
         cmocka_unit_test_setup_teardown(test_wake_race, setup, teardown),

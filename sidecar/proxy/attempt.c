@@ -455,6 +455,9 @@ enum fl_attempt_step fl_attempt_run(struct fl_exchange *x)
     if (a->phase == FL_ATTEMPT_PEEKING) {
         return fl_attempt_peek(x);
     }
+    if (a->reused && a->sent_bytes == 0 && fl_upstream_spoke(a->up)) {
+        return fl_attempt_fail(x, FL_OUTCOME_STALE_REUSE, 0); /* seen in time: nothing is sent */
+    }
     enum fl_attempt_step step = fl_attempt_upload(x);
     if (step != FL_ATTEMPT_WAIT) {
         return step;

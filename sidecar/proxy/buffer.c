@@ -62,6 +62,11 @@ static const unsigned share[] = {
     [FL_BUFFER_FOR_ANSWER] = 16,
 };
 
+bool fl_buffers_scarce(const struct fl_buffers *b)
+{
+    return used(b) > b->limit_bytes / 16 * share[FL_BUFFER_FOR_LONG_HEAD];
+}
+
 enum fl_buffer_size fl_buffers_fit(const struct fl_buffers *b, enum fl_buffer_size best)
 {
     enum fl_buffer_size size = best;

@@ -58,6 +58,9 @@ size_t fl_buffers_trim(struct fl_buffers *b);
 uint32_t fl_buffer_bytes(enum fl_buffer_size size);
 /* The smallest size for so many bytes; 64 KiB for more. */
 enum fl_buffer_size fl_buffer_size_for(size_t bytes);
+/* Much is in use. Whoever holds some then goes as far as he can at once: a whole turn's worth of
+ * half-way exchanges would take what each of them needs to end. */
+bool fl_buffers_scarce(const struct fl_buffers *b);
 /* `best`, or smaller while much is in use: then many slow bodies share what is left. */
 enum fl_buffer_size fl_buffers_fit(const struct fl_buffers *b, enum fl_buffer_size best);
 

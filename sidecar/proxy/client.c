@@ -255,20 +255,24 @@ static void rest(struct fl_client *c)
         fl_buffer_give(&c->worker->buffers, &c->in);
         c->scan = 0;
     }
+    fl_client_rest(c);
 }
 
-/* Reads. What has come is looked at when all of this turn have read. */
+/* Reads. What has come is looked at when all of this turn have read; at once while memory is
+ * scarce. */
 static void receive(struct fl_client *c)
 {
-    switch (read_some(c)) {
-    case READ_LOOK:
+    enum read_step step = read_some(c);
+    while (step == READ_LOOK && fl_buffers_scarce(&c->worker->buffers)) {
+        if (look(c)) {
+            return;
+        }
+        step = read_some(c);
+    }
+    if (step == READ_LOOK) {
         fl_reactor_behind(c->worker->reactor, &c->task);
-        return;
-    case READ_WAIT:
+    } else if (step == READ_WAIT) {
         rest(c);
-        return;
-    case READ_ENDED:
-        return;
     }
 }
 

@@ -358,14 +358,15 @@ void fl_exchange_starve(struct fl_exchange *x)
  * three parts, reading, thinking, sending, and each is done for many exchanges in a row: its code
  * stays in the first cache, where read, think, send for one exchange after another would have each
  * part drive out the next. */
-static bool sends(enum fl_x_state s)
+static bool sends_later(const struct fl_exchange *x)
 {
-    return s == FL_X_TRY || s == FL_X_RELAY || s == FL_X_REPLY;
+    bool sends = x->state == FL_X_TRY || x->state == FL_X_RELAY || x->state == FL_X_REPLY;
+    return sends && !fl_buffers_scarce(&x->worker->buffers);
 }
 
 void fl_exchange_heard(struct fl_exchange *x)
 {
-    if (x->state == FL_X_TRY && fl_attempt_read(x)) {
+    if (x->state == FL_X_TRY && !fl_buffers_scarce(&x->worker->buffers) && fl_attempt_read(x)) {
         put_behind(x);
     } else {
         fl_exchange_run(x);
@@ -388,7 +389,7 @@ void fl_exchange_run(struct fl_exchange *x)
                 break;
             }
             enter(x, next);
-            if (sends(next)) {
+            if (sends_later(x)) {
                 put_behind(x);
                 break;
             }

@@ -212,6 +212,18 @@ static enum fl_x_state refuse_route(struct fl_exchange *x, enum fl_answer a)
     return fl_judge_answer(x, a, 0);
 }
 
+static enum fl_x_state answer_options(struct fl_exchange *x)
+{
+    x->relay.client_progress_ms = x->began_ms;
+    if (fl_reply_options(x)) {
+        return FL_X_REPLY;
+    }
+    x->class = "overload"; /* no buffer: like every answer of our own that finds none */
+    x->status = 503;
+    x->end = FL_CLIENT_CLOSE;
+    return FL_X_FINISH;
+}
+
 enum fl_x_state fl_exchange_begin(struct fl_exchange *x)
 {
     const struct fl_request_head *q = &x->request;
@@ -239,7 +251,7 @@ enum fl_x_state fl_exchange_begin(struct fl_exchange *x)
         return FL_X_FINISH;
     }
     if (local) {
-        return fl_reply_options(x) ? FL_X_REPLY : FL_X_FINISH;
+        return answer_options(x);
     }
     if (routed.answer != FL_ANSWER_NONE) {
         return refuse_route(x, routed.answer);

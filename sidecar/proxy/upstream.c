@@ -79,10 +79,10 @@ ssize_t fl_upstream_sendv(struct fl_upstream *up, const struct iovec *iov, int c
 }
 
 /* Under TLS an event may mean nothing to the application. */
-static bool has_words(struct fl_upstream *up)
+bool fl_upstream_spoke(struct fl_upstream *up)
 {
     char byte;
-    return up->tls == NULL || fl_upstream_recv(up, &byte, 1) != -EAGAIN;
+    return up->readable && (up->tls == NULL || fl_upstream_recv(up, &byte, 1) != -EAGAIN);
 }
 
 static void on_event(struct fl_io *io, unsigned events)
@@ -110,7 +110,7 @@ static void on_event(struct fl_io *io, unsigned events)
     }
     if (up->owner != NULL) {
         fl_exchange_heard(up->owner);
-    } else if (up->readable && has_words(up)) {
+    } else if (fl_upstream_spoke(up)) {
         drop_idle(up); /* a close, or bytes without a request: never to be trusted again */
     }
 }

@@ -54,6 +54,9 @@ FL_MUST_USE int fl_upstream_dial(struct fl_worker *w, struct fl_peer *p, struct 
  * short-read rule, records left behind). At an end readable stays: it is found again. */
 ssize_t fl_upstream_recv(struct fl_upstream *up, void *into, size_t n);
 ssize_t fl_upstream_sendv(struct fl_upstream *up, const struct iovec *iov, int count);
+/* Of a kept one that was asked nothing yet: has it ended, or said something? Then it is good for
+ * nothing more. */
+bool fl_upstream_spoke(struct fl_upstream *up);
 /* Back to the idle list, or closed when the peer is leaving, the list is full or the connection has
  * seen an edge. *up = NULL. */
 void fl_upstream_give(struct fl_upstream **up, const struct fl_backend_conf *b);

@@ -193,6 +193,9 @@ unsigned weather_run(uint64_t seed, unsigned users)
     w.bed->gates = true;
     w.bed->impatient = w.kind == WEATHER_STORM;
     sim_set_shuffle(w.bed->world, weather_chance(&w, 50));
+    if (weather_chance(&w, 40)) { /* much comes in one turn */
+        sim_set_turn_us(w.bed->world, 10 + weather_below(&w, 20000));
+    }
     make_origins(&w);
     uint32_t gap_ms = weather_below(&w, 40);
     for (unsigned i = 0; i < users; i++) {

@@ -16,6 +16,9 @@
 #define PUT_OFF_MS         50
 #define CHANGED_PUT_OFF_MS 200
 #define AGED_PUT_OFF_MS    1000
+/* What no push waits for: looked at again in such steps, and made after so long at the latest. */
+#define REST_MS         20
+#define REST_PUT_OFF_MS 200
 
 /* ---- saying ---- */
 
@@ -93,6 +96,12 @@ static void end_round(struct round *r)
     }
     free(r->groups);
     free(r->states);
+}
+
+/* What is probed may mean something else than before: verdicts may go whose peers stay. */
+static bool redefines(unsigned why)
+{
+    return (why & (FL_DELIVERY_CONFIG | FL_DELIVERY_PROBES)) != 0;
 }
 
 static const char *key_of(const struct fl_group *g)
@@ -214,8 +223,7 @@ static bool make_states(struct fl_delivery *d, const struct fl_membership *m, un
         return true;
     }
     bool some = compose_due(d, m, &r, why);
-    some = some || (why & (FL_DELIVERY_CONFIG | FL_DELIVERY_PROBES)) != 0;
-    if (some && why != FL_DELIVERY_VERDICTS && sync_probes(d, &r)) {
+    if (redefines(why) && sync_probes(d, &r)) {
         r.good = true;
         (void)compose_due(d, m, &r, FL_DELIVERY_VERDICTS); /* some were of another definition */
     }
@@ -224,8 +232,49 @@ static bool make_states(struct fl_delivery *d, const struct fl_membership *m, un
         say(d, FL_LOG_ERROR, "states not made, the last ones stay", "out of memory");
     }
     end_round(&r);
-    return some;
+    return some || redefines(why);
 }
+
+/* ---- what no push waits for ---- */
+
+static void tell_all(struct fl_delivery *d)
+{
+    look_at_backends(d);
+    if (d->conf.composed != NULL) {
+        d->conf.composed(d->conf.arg);
+    }
+}
+
+/* Other members are the only reason, so that the verdicts that go are of peers which are in no
+ * state any more. */
+static void on_rest(struct fl_timer *t)
+{
+    struct fl_delivery *d = fl_container_of(t, struct fl_delivery, rest);
+    int64_t now_ms = fl_reactor_now_ms(d->conf.reactor);
+    struct round r;
+    if (now_ms < d->rest_by_ms && fl_fanout_hurries(d->fanout)) {
+        fl_timer_set(d->conf.reactor, &d->rest, now_ms + REST_MS);
+        return;
+    }
+    if (begin_round(d, &r)) {
+        (void)sync_probes(d, &r);
+        end_round(&r);
+    } else {
+        say(d, FL_LOG_ERROR, "probes stay as they were", "out of memory");
+    }
+    tell_all(d);
+}
+
+static void leave_rest(struct fl_delivery *d)
+{
+    int64_t now_ms = fl_reactor_now_ms(d->conf.reactor);
+    if (d->rest.at_ms == INT64_MAX) {
+        d->rest_by_ms = now_ms + REST_PUT_OFF_MS;
+        fl_timer_set(d->conf.reactor, &d->rest, now_ms + REST_MS);
+    }
+}
+
+/* ---- looking ---- */
 
 void fl_delivery_look(struct fl_delivery *d, unsigned why)
 {
@@ -245,9 +294,13 @@ void fl_delivery_look(struct fl_delivery *d, unsigned why)
         return;
     }
     fl_delivery_show_anew(d);
-    look_at_backends(d);
-    if (d->conf.composed != NULL) {
-        d->conf.composed(d->conf.arg);
+    if (redefines(why)) {
+        fl_timer_off(&d->rest);
+    }
+    if (redefines(why) || why == FL_DELIVERY_VERDICTS) {
+        tell_all(d);
+    } else {
+        leave_rest(d);
     }
 }
 
@@ -359,6 +412,7 @@ int fl_delivery_new(const struct fl_delivery_conf *conf, struct fl_delivery **re
     fl_smap_init(&d->by_key, conf->seed);
     fl_list_init(&d->groups);
     fl_timer_init(&d->again, on_again);
+    fl_timer_init(&d->rest, on_rest);
     fl_task_init(&d->again_now, on_again_now);
     fl_backend_notice_init(&d->notice, conf->log, conf->backend_news, conf->arg);
     int rc = open_parts(d);
@@ -379,6 +433,7 @@ struct fl_delivery *fl_delivery_free(struct fl_delivery *d)
     fl_fanout_free(d->fanout);
     fl_backend_notice_done(&d->notice);
     fl_timer_remove(d->conf.reactor, &d->again);
+    fl_timer_remove(d->conf.reactor, &d->rest);
     fl_list_remove(&d->again_now.node);
     fl_delivery_drop_groups(d);
     fl_smap_done(&d->by_key);

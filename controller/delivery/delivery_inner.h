@@ -40,6 +40,8 @@ struct fl_delivery {
     struct fl_timer again;    /* verdicts have changed */
     int64_t again_by_ms;      /* … which may be put off so far */
     struct fl_task again_now; /* and one of them blocks, or somebody waits for it */
+    struct fl_timer rest;     /* what no push waits for is to be made */
+    int64_t rest_by_ms;       /* … which may be put off so far */
     struct fl_list groups;    /* those of annotations, in the order they were met */
     struct fl_smap by_key;    /* of them */
     struct fl_made made;      /* of configuration "" */

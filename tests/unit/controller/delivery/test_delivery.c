@@ -328,6 +328,52 @@ static void what_takes_nobody_out_lets_changes_go_first(void **state)
     fl_sock_close(fd);
 }
 
+static bool is_probed(const char *address)
+{
+    struct fl_cluster_prober *p = fl_delivery_prober(delivery);
+    (void)fl_cluster_prober_ask(p, "a");
+    return fl_cluster_prober_probing(p, "a", address);
+}
+
+/* Without a key changes do wait. */
+static void what_is_probed_after_a_change_of_members_lets_it_leave_first(void **state)
+{
+    (void)state;
+    fl_reactor_turn(reactor, 0);
+    fl_delivery_lead(delivery, 7);
+    put_pod("p", "10.1.0.1", "a");
+    look(FL_DELIVERY_PODS);
+    assert_true(fl_fanout_hurries(fl_delivery_fanout(delivery)));
+    assert_true(is_probed("10.0.0.1:9000"));
+    composed = 0;
+    fl_reactor_turn(reactor, 0);
+    int64_t began_ms = fl_reactor_now_ms(reactor);
+    put_slice("a", "127.0.0.1");
+    look(FL_DELIVERY_MEMBERS);
+    assert_string_equal(peer_of(0), "127.0.0.1:9000");
+    assert_int_equal(composed, 0);
+    assert_false(is_probed("127.0.0.1:9000"));
+    put_slice("a", "127.0.0.2"); /* another change puts nothing off for longer */
+    look(FL_DELIVERY_MEMBERS);
+    int64_t took_ms = until_composed(1) - began_ms;
+    assert_true(took_ms >= 150 && took_ms < 5000);
+    assert_true(is_probed("127.0.0.2:9000"));
+    assert_false(is_probed("10.0.0.1:9000"));
+}
+
+static void another_configuration_is_probed_at_once(void **state)
+{
+    (void)state;
+    fl_reactor_turn(reactor, 0);
+    fl_delivery_lead(delivery, 7);
+    put_slice("a", "127.0.0.1");
+    look(FL_DELIVERY_MEMBERS);
+    composed = 0;
+    configure(config_text);
+    assert_int_equal(composed, 1);
+    assert_true(is_probed("127.0.0.1:9000"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -340,6 +386,8 @@ int main(void)
         TEST(who_follows_tells_nothing_and_who_begins_to_lead_tells_all),
         TEST(what_another_configuration_makes_wrong_is_told_once),
         TEST(what_takes_nobody_out_lets_changes_go_first),
+        TEST(what_is_probed_after_a_change_of_members_lets_it_leave_first),
+        TEST(another_configuration_is_probed_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

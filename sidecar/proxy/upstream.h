@@ -31,6 +31,7 @@ struct fl_upstream {
     struct fl_task free_task;
     int64_t idle_since_ms;
     struct fl_window window; /* of its response bodies */
+    int error;               /* that a call has returned */
     bool unused;             /* on the free list since the last look at it */
     bool connected, readable, writable, hup,
         failed;         /* edges seen and not yet used up; failed: an error is pending */
@@ -51,7 +52,8 @@ struct fl_upstream *fl_upstream_take(struct fl_worker *w, struct fl_peer *p,
 FL_MUST_USE int fl_upstream_dial(struct fl_worker *w, struct fl_peer *p, struct fl_exchange *owner,
                                  uint64_t proof, int user_timeout_ms, struct fl_upstream **ret);
 /* As fl_sock_recv and _sendv, or fl_tls_recv and _sendv; they keep readable and writable (the
- * short-read rule, records left behind). At an end readable stays: it is found again. */
+ * short-read rule, records left behind). At an end readable stays: it is found again, and the same:
+ * also an error, of which the kernel tells once and then says EOF. */
 ssize_t fl_upstream_recv(struct fl_upstream *up, void *into, size_t n);
 ssize_t fl_upstream_sendv(struct fl_upstream *up, const struct iovec *iov, int count);
 /* Of a kept one that was asked nothing yet: has it ended, or said something? Then it is good for

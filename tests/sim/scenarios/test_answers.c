@@ -337,7 +337,54 @@ static void test_drip(void **state)
     bed_end(b);
 }
 
+/* A 503 is looked into, and its connection is reset behind a part of a body that only a close would
+ * end: no whole answer. */
+static void test_peeked_reset(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 40; i++) {
+        struct bed *b =
+            bed_new(40 + i, 1, KIT_S3("", KIT_ONE, ", next_upstream: [error, http_503]"));
+        origin_new(b, 0);
+        struct deal *d = kit_post(b);
+        kit_plan(d, (struct plan){.status = 503,
+                                  .body = PLAN_UNTIL_CLOSE,
+                                  .body_bytes = 900,
+                                  .fault = PLAN_RST_ANSWER,
+                                  .fault_at = 100 + i * 20});
+        kit_do(b, d);
+        assert_int_not_equal(d->end, DEAL_ANSWERED);
+        bed_end(b);
+    }
+}
+
+/* The same where the sending of the body hears of the reset first. */
+static void test_reset_while_sending(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 60; i++) {
+        struct bed *b = bed_new(90 + i, 1, KIT_S3("", KIT_ONE, ""));
+        origin_new(b, 0);
+        struct sim_path far = sim_path_default();
+        far.latency_us = i * 100;
+        origin_path(b->origins[0], &far);
+        struct deal *d = kit_put(b, 1000000);
+        d->body = i % 2 ? DEAL_CHUNKED : DEAL_LENGTH;
+        kit_plan(d, (struct plan){.when = PLAN_AT_HEAD,
+                                  .status = 413,
+                                  .body = PLAN_UNTIL_CLOSE,
+                                  .body_bytes = 30000,
+                                  .fault = PLAN_RST_ANSWER,
+                                  .fault_at = 20000});
+        kit_do(b, d);
+        assert_true(d->end != DEAL_ANSWERED || d->token[0] != '\0');
+        bed_end(b);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_reset_while_sending),
+    cmocka_unit_test(test_peeked_reset),
     cmocka_unit_test(test_plain),
     cmocka_unit_test(test_framings),
     cmocka_unit_test(test_old_clients),

@@ -98,12 +98,6 @@ static void end_round(struct round *r)
     free(r->states);
 }
 
-/* What is probed may mean something else than before: verdicts may go whose peers stay. */
-static bool redefines(unsigned why)
-{
-    return (why & (FL_DELIVERY_CONFIG | FL_DELIVERY_PROBES)) != 0;
-}
-
 static const char *key_of(const struct fl_group *g)
 {
     return g != NULL ? g->key : "";
@@ -126,13 +120,37 @@ static uint64_t members_of(const struct fl_membership *m, const struct fl_state 
     return all;
 }
 
+/* What is probed may mean something else than before: verdicts may go whose peers stay. */
+static bool redefines(unsigned why)
+{
+    return (why & (FL_DELIVERY_CONFIG | FL_DELIVERY_PROBES)) != 0;
+}
+
+/* Where all pods have annotations nobody gets the state of "", which has all backends: it is only
+ * shown, and says what is probed. */
+static bool is_pushed(const struct fl_delivery *d, const struct fl_group *g)
+{
+    return g != NULL || fl_fanout_targets(d->fanout, "") > 0;
+}
+
 static bool is_due(struct fl_delivery *d, const struct fl_membership *m, struct fl_group *g,
                    unsigned why)
 {
     const struct fl_state *now = fl_fanout_state(d->fanout, key_of(g));
     const struct fl_made *made = made_of(d, g);
     return (why & (FL_DELIVERY_CONFIG | FL_DELIVERY_VERDICTS)) != 0 || m->revision == NULL ||
-           now == NULL || !made->whole || members_of(m, now) != made->members;
+           now == NULL || !made->whole || (made->unjudged && is_pushed(d, g)) ||
+           members_of(m, now) != made->members;
+}
+
+/* It is made with what no push waits for; and not at all for verdicts, which are for sidecars. */
+static bool can_wait(struct fl_delivery *d, struct fl_group *g, unsigned why)
+{
+    if (redefines(why) || is_pushed(d, g) || fl_fanout_state(d->fanout, key_of(g)) == NULL) {
+        return false;
+    }
+    made_of(d, g)->unjudged |= (why & FL_DELIVERY_VERDICTS) != 0;
+    return true;
 }
 
 static void compose(struct fl_delivery *d, const struct fl_membership *m, struct round *r,
@@ -147,6 +165,7 @@ static void compose(struct fl_delivery *d, const struct fl_membership *m, struct
     r->states[at] = s;
     r->good = r->good && s != NULL;
     made->whole = s != NULL;
+    made->unjudged = false;
     made->members = s != NULL ? members_of(m, s) : 0;
     say_missing(d, &f, &made->said);
     fl_findings_done(&f);
@@ -158,9 +177,12 @@ static bool compose_due(struct fl_delivery *d, const struct fl_membership *m, st
 {
     bool some = false;
     for (uint32_t i = 0; i < r->count; i++) {
-        if (is_due(d, m, r->groups[i], why)) {
+        if (!is_due(d, m, r->groups[i], why)) {
+            continue;
+        }
+        some = true;
+        if (!can_wait(d, r->groups[i], why)) {
             compose(d, m, r, i);
-            some = true;
         }
     }
     return some;
@@ -212,6 +234,9 @@ static void offer_all(struct fl_delivery *d, struct round *r, bool at_once)
             r->states[i] = NULL;
         }
     }
+    if (!r->good) {
+        say(d, FL_LOG_ERROR, "states not made, the last ones stay", "out of memory");
+    }
 }
 
 /* False: all is as it was. */
@@ -225,12 +250,9 @@ static bool make_states(struct fl_delivery *d, const struct fl_membership *m, un
     bool some = compose_due(d, m, &r, why);
     if (redefines(why) && sync_probes(d, &r)) {
         r.good = true;
-        (void)compose_due(d, m, &r, FL_DELIVERY_VERDICTS); /* some were of another definition */
+        (void)compose_due(d, m, &r, FL_DELIVERY_CONFIG); /* some were of another definition */
     }
     offer_all(d, &r, (why & FL_DELIVERY_CONFIG) != 0);
-    if (!r.good) {
-        say(d, FL_LOG_ERROR, "states not made, the last ones stay", "out of memory");
-    }
     end_round(&r);
     return some || redefines(why);
 }
@@ -242,6 +264,17 @@ static void tell_all(struct fl_delivery *d)
     look_at_backends(d);
     if (d->conf.composed != NULL) {
         d->conf.composed(d->conf.arg);
+    }
+}
+
+static void make_unpushed(struct fl_delivery *d, struct round *r)
+{
+    struct fl_delivery_source s;
+    d->conf.source(d->conf.arg, &s);
+    if (s.known && is_due(d, &s.membership, NULL, FL_DELIVERY_MEMBERS)) {
+        compose(d, &s.membership, r, 0);
+        offer_all(d, r, false);
+        fl_delivery_show_anew(d);
     }
 }
 
@@ -257,6 +290,7 @@ static void on_rest(struct fl_timer *t)
         return;
     }
     if (begin_round(d, &r)) {
+        make_unpushed(d, &r);
         (void)sync_probes(d, &r);
         end_round(&r);
     } else {

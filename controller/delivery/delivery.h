@@ -69,8 +69,8 @@ struct fl_delivery *fl_delivery_free(struct fl_delivery *d);
 void fl_delivery_configure(struct fl_delivery *d, const struct fl_controller_config *c,
                            struct fl_sign_key **key);
 /* Makes states anew, now. What is probed follows at once when it may be another (CONFIG, PROBES);
- * after other members or pods when their pushes have left, 200 ms later at the latest. `composed`
- * is called after it. */
+ * after other members or pods when their pushes have left, 200 ms later at the latest, and with it
+ * the state of "" where no sidecar has that. `composed` is called after it. */
 void fl_delivery_look(struct fl_delivery *d, unsigned why);
 
 /* Elected: we push and probe from now on, under this epoch; or no more. */

@@ -9,6 +9,7 @@
 
 struct fl_made {      /* of the last composition */
     bool whole;       /* there was one, and it is in force */
+    bool unjudged;    /* verdicts have changed since, and nobody was pushed it */
     uint64_t members; /* revisions of the services in it */
     uint64_t said;    /* hash of its warnings */
 };

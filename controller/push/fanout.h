@@ -96,6 +96,8 @@ void fl_fanout_offer(struct fl_fanout *f, const char *configuration, struct fl_s
                      bool at_once);
 /* NULL: none is known. */
 const struct fl_state *fl_fanout_state(const struct fl_fanout *f, const char *configuration);
+/* How many sidecars have this configuration. */
+uint32_t fl_fanout_targets(const struct fl_fanout *f, const char *configuration);
 /* Walks the configurations that are known, in no order: start with *at = 0; NULL at the end. */
 const char *fl_fanout_configuration(const struct fl_fanout *f, size_t *at, uint32_t *ret_targets);
 

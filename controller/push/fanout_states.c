@@ -73,6 +73,12 @@ const struct fl_state *fl_fanout_state(const struct fl_fanout *f, const char *co
     return c != NULL ? c->state : NULL;
 }
 
+uint32_t fl_fanout_targets(const struct fl_fanout *f, const char *configuration)
+{
+    const struct fl_configuration *c = fl_fanout_find_configuration(f, configuration);
+    return c != NULL ? c->group.count : 0;
+}
+
 const char *fl_fanout_configuration(const struct fl_fanout *f, size_t *at, uint32_t *ret_targets)
 {
     struct fl_span key;

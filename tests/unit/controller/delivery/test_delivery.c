@@ -110,7 +110,7 @@ static void put_pod(const char *name, const char *ip, const char *value)
         .phase = "Running",
         .started = true,
         .annotations = &a,
-        .annotation_count = 1,
+        .annotation_count = value != NULL,
     };
     assert_int_equal(fl_pods_put(pods, &p, &changed), 0);
     assert_true(changed);
@@ -168,6 +168,17 @@ static const char *peer_of(uint32_t pod)
     return s->backends[0].conf.peers[0].address;
 }
 
+/* Until states were made so often. */
+static int64_t until_composed(unsigned n)
+{
+    int64_t end_ms = fl_reactor_now_ms(reactor) + 10000;
+    while (composed < n && fl_reactor_now_ms(reactor) < end_ms) {
+        fl_reactor_turn(reactor, 20);
+    }
+    assert_int_equal(composed, n);
+    return fl_reactor_now_ms(reactor);
+}
+
 /* ---- what is made anew ---- */
 
 static void a_change_makes_the_states_with_that_service_and_no_others(void **state)
@@ -179,7 +190,7 @@ static void a_change_makes_the_states_with_that_service_and_no_others(void **sta
     assert_true(asked_a == 1 && asked_b == 1); /* that without annotations has them already */
     put_slice("a", "10.0.0.9");
     look(FL_DELIVERY_MEMBERS);
-    assert_true(asked_a == 2 && asked_b == 1); /* "" has both */
+    assert_true(asked_a == 1 && asked_b == 0);
     assert_string_equal(peer_of(0), "10.0.0.9:9000");
     assert_string_equal(peer_of(1), "10.0.0.2:9000");
     put_slice("unrelated", "10.0.0.10");
@@ -219,9 +230,53 @@ static void verdicts_and_configurations_make_all(void **state)
     put_pod("p", "10.1.0.1", "a");
     look(FL_DELIVERY_PODS);
     look(FL_DELIVERY_VERDICTS);
-    assert_true(asked_a == 2 && asked_b == 1);
+    assert_true(asked_a == 1 && asked_b == 0);
     look(FL_DELIVERY_CONFIG);
+    assert_true(asked_a == 2 && asked_b == 1); /* "" has both */
+}
+
+/* It is shown, and probed. */
+static void what_nobody_is_pushed_is_made_after_the_others(void **state)
+{
+    (void)state;
+    put_pod("p", "10.1.0.1", "a");
+    look(FL_DELIVERY_PODS);
+    put_slice("a", "10.0.0.9");
+    look(FL_DELIVERY_MEMBERS);
+    assert_string_equal(peer_of(0), "10.0.0.9:9000");
+    const struct fl_state *own = fl_fanout_state(fl_delivery_fanout(delivery), "");
+    assert_string_equal(own->backends[0].conf.peers[0].address, "10.0.0.1:9000");
+    composed = 0;
+    (void)until_composed(1);
+    own = fl_fanout_state(fl_delivery_fanout(delivery), "");
+    assert_string_equal(own->backends[0].conf.peers[0].address, "10.0.0.9:9000");
     assert_true(asked_a == 2 && asked_b == 1);
+    put_slice("b", "10.0.0.10"); /* in no other */
+    look(FL_DELIVERY_MEMBERS);
+    assert_true(asked_a == 0 && asked_b == 0);
+    (void)until_composed(2);
+    assert_true(asked_a == 1 && asked_b == 1);
+}
+
+static void who_is_the_first_to_get_a_state_gets_the_newest(void **state)
+{
+    (void)state;
+    const struct fl_verdict bad = {.status = FL_VERDICT_UNREACHABLE};
+    struct fl_verdict_table *table =
+        (struct fl_verdict_table *)(uintptr_t)fl_delivery_verdicts(delivery);
+    assert_int_equal(fl_verdict_table_set(table, "a", "10.0.0.1:9000", &bad), 0);
+    look(FL_DELIVERY_VERDICTS);
+    assert_true(asked_a == 0 && asked_b == 0);
+    put_pod("p", "10.1.0.1", NULL);
+    look(FL_DELIVERY_PODS);
+    assert_true(asked_a == 1 && asked_b == 1);
+    const struct fl_state *own = fl_fanout_state(fl_delivery_fanout(delivery), "");
+    assert_int_equal(own->backends[0].verdict_count, 1);
+    look(FL_DELIVERY_VERDICTS);
+    assert_true(asked_a == 1 && asked_b == 1);
+    put_slice("a", "10.0.0.9");
+    look(FL_DELIVERY_MEMBERS);
+    assert_true(asked_a == 1 && asked_b == 1);
 }
 
 static void two_changes_before_one_look_are_both_seen(void **state)
@@ -290,17 +345,6 @@ static int listen_locally(char *text, size_t cap)
     assert_int_equal(fl_sock_local(fd, &at), 0);
     fl_addr_print(&at, &f);
     return fd;
-}
-
-/* Until states were made so often. */
-static int64_t until_composed(unsigned n)
-{
-    int64_t end_ms = fl_reactor_now_ms(reactor) + 10000;
-    while (composed < n && fl_reactor_now_ms(reactor) < end_ms) {
-        fl_reactor_turn(reactor, 20);
-    }
-    assert_int_equal(composed, n);
-    return fl_reactor_now_ms(reactor);
 }
 
 /* What is only fresher waits for a second, and for another one while changes wait to leave; a
@@ -382,6 +426,8 @@ int main(void)
         TEST(a_pod_that_joins_others_makes_no_state),
         TEST(a_configuration_that_was_away_is_made_anew),
         TEST(verdicts_and_configurations_make_all),
+        TEST(what_nobody_is_pushed_is_made_after_the_others),
+        TEST(who_is_the_first_to_get_a_state_gets_the_newest),
         TEST(two_changes_before_one_look_are_both_seen),
         TEST(who_follows_tells_nothing_and_who_begins_to_lead_tells_all),
         TEST(what_another_configuration_makes_wrong_is_told_once),

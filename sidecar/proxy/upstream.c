@@ -48,9 +48,12 @@ static void drop_idle(struct fl_upstream *up)
     discard(up);
 }
 
+/* In clear the kernel tells of a reset once, and then of an end. The first error counts. EPIPE is
+ * none of what was read: the reset came behind an end in good order, or behind an error that is
+ * known. */
 static ssize_t end_of(struct fl_upstream *up, ssize_t got)
 {
-    if (got < 0) {
+    if (got < 0 && got != -EPIPE && up->error == 0) {
         up->error = (int)-got;
     }
     return -up->error;
@@ -61,7 +64,7 @@ ssize_t fl_upstream_recv(struct fl_upstream *up, void *into, size_t n)
     if (up->tls != NULL) {
         ssize_t got = fl_tls_recv(up->tls, into, n);
         up->readable = got != -EAGAIN && (got <= 0 || fl_tls_readable(up->tls));
-        return got > 0 || got == -EAGAIN ? got : end_of(up, got);
+        return got; /* an end without close_notify is an error, however often it is read */
     }
     ssize_t got = fl_sock_recv(up->io.fd, into, n);
     if (got == -EAGAIN || (got > 0 && (size_t)got < n && !up->hup)) {
@@ -80,11 +83,10 @@ ssize_t fl_upstream_sendv(struct fl_upstream *up, const struct iovec *iov, int c
         up->tls != NULL ? fl_tls_sendv(up->tls, iov, count) : fl_sock_sendv(up->io.fd, iov, count);
     if (sent == -EAGAIN || (sent >= 0 && (size_t)sent < asked)) {
         up->writable = false;
+    } else if (sent < 0 && up->tls != NULL) {
+        fl_tls_edge(up->tls, true); /* what came before the end is to be looked for */
     } else if (sent < 0) {
         (void)end_of(up, sent);
-        if (up->tls != NULL) {
-            fl_tls_edge(up->tls, true); /* what came before the end is to be looked for */
-        }
     }
     return sent;
 }

@@ -382,9 +382,33 @@ static void test_reset_while_sending(void **state)
     }
 }
 
+/* The end came in good order, and the reset behind it, for what we still sent: a whole answer. */
+static void test_reset_behind_the_end(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 60; i++) {
+        struct bed *b = bed_new(190 + i, 1, KIT_S3("", KIT_ONE, ""));
+        origin_new(b, 0);
+        struct sim_path far = sim_path_default();
+        far.latency_us = i * 100;
+        origin_path(b->origins[0], &far);
+        struct deal *d = kit_put(b, 1000000);
+        d->body = i % 2 ? DEAL_CHUNKED : DEAL_LENGTH;
+        kit_plan(d, (struct plan){.when = PLAN_AT_HEAD,
+                                  .status = 413,
+                                  .body = PLAN_UNTIL_CLOSE,
+                                  .body_bytes = 30000});
+        kit_do(b, d);
+        assert_int_equal(d->end, DEAL_ANSWERED);
+        assert_string_equal(d->token, "");
+        bed_end(b);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_reset_while_sending),
     cmocka_unit_test(test_peeked_reset),
+    cmocka_unit_test(test_reset_behind_the_end),
     cmocka_unit_test(test_plain),
     cmocka_unit_test(test_framings),
     cmocka_unit_test(test_old_clients),

@@ -358,6 +358,7 @@ static void run_tasks(struct fl_list *tasks)
 {
     for (struct fl_list *n; (n = fl_list_first(tasks)) != NULL;) {
         struct fl_task *t = fl_container_of(n, struct fl_task, node);
+        __builtin_prefetch(n->next, 1);
         fl_list_remove(n);
         t->run(t);
     }

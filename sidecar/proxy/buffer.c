@@ -103,6 +103,7 @@ struct fl_buffer *fl_buffer_take(struct fl_buffers *b, enum fl_buffer_size size,
     struct fl_buffer *one = b->free[size];
     if (one != NULL) {
         b->free[size] = one->next;
+        __builtin_prefetch(one->next, 1); /* for whoever takes after this */
         if (--b->free_count[size] < b->free_low[size]) {
             b->free_low[size] = b->free_count[size];
         }

@@ -42,6 +42,13 @@ struct fl_client {
 
 _Static_assert(sizeof(struct fl_client) <= 184, "with malloc's 8 bytes, three cache lines");
 
+/* As fl_exchange_foresee. */
+static inline void fl_client_foresee(const struct fl_client *c)
+{
+    for (size_t i = 0; i < sizeof *c; i += 64) {
+        __builtin_prefetch((const char *)c + i, 1);
+    }
+}
 /* Takes over an accepted descriptor; on failure it is closed. */
 void fl_client_open(struct fl_worker *w, int fd, const struct fl_addr *from);
 /* The exchange has ended and is already given back. reusable: the next request may follow; else the

@@ -8,7 +8,7 @@
 #include "tests/fuzz/sidecar/proxy/stream.h"
 #include "tests/sim/scenarios/bed.h"
 
-enum { CLIENTS = 6, CONNS = 24, ORIGINS = 3, IDS = 128, OPS_MAX = 96, ASKED = 64 };
+enum { CLIENTS = 6, CONNS = 24, ORIGINS = 3, IDS = 128, OPS_MAX = 96 };
 
 struct input {
     const uint8_t *at, *end;
@@ -23,8 +23,7 @@ struct side {
     struct sim_conn *conn; /* NULL: gone */
     bool made, client;
     struct stream got, sent; /* sent: by a client, to know what it asked */
-    struct asked asked[ASKED];
-    unsigned asked_count;
+    struct blob asked;       /* struct asked, one for each request that was sent */
     /* Of an origin: the id of the request that came last; requests and final answers so far. One
      * that said anything of its own does not name requests any more: nobody could tell its second
      * answer to a request from the first one to the next. */
@@ -102,10 +101,10 @@ static void read_asked(struct side *s)
 {
     enum stream_step step;
     while ((step = stream_request(&s->sent)) != STREAM_MORE) {
-        if (step == STREAM_HEAD && s->asked_count < ASKED) {
-            struct asked *a = &s->asked[s->asked_count++];
-            a->method = s->sent.head.request.method;
-            memcpy(a->id, s->sent.id, sizeof a->id);
+        if (step == STREAM_HEAD) {
+            struct asked a = {.method = s->sent.head.request.method};
+            memcpy(a.id, s->sent.id, sizeof a.id);
+            blob_add(&s->asked, &a, sizeof a);
         }
     }
 }
@@ -116,7 +115,9 @@ static void read_answers(struct side *s)
     do {
         static const struct asked none = {.method = FL_METHOD_GET};
         unsigned n = s->got.whole;
-        const struct asked *a = n < s->asked_count ? &s->asked[n] : &none;
+        bool known = n < s->asked.len / sizeof(struct asked);
+        const struct asked *a =
+            known ? (const struct asked *)(const void *)s->asked.bytes + n : &none;
         step = stream_response(&s->got, a->method);
         BED_MUST(step != STREAM_BROKEN, "a client got a malformed answer to request %u", n);
         if (step == STREAM_HEAD) {
@@ -450,6 +451,7 @@ static void finish(struct play *p)
     for (unsigned i = 0; i < CLIENTS; i++) {
         stream_done(&p->clients[i].got);
         stream_done(&p->clients[i].sent);
+        blob_done(&p->clients[i].asked);
     }
     for (unsigned i = 0; i < CONNS; i++) {
         stream_done(&p->conns[i].got);

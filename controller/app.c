@@ -202,12 +202,14 @@ static void on_follow(void *arg)
 static uint64_t ask_probes(void *arg, const char *backend)
 {
     const struct app *a = arg;
+    fl_delivery_catch_up(a->delivery);
     return fl_cluster_prober_ask(fl_delivery_prober(a->delivery), backend);
 }
 
 static void look(void *arg, struct fl_admin_view *ret)
 {
     const struct app *a = arg;
+    fl_delivery_catch_up(a->delivery); /* a page shows what is so now */
     *ret = (struct fl_admin_view){
         .now_ms = fl_reactor_now_ms(a->reactor),
         .config = a->config,

@@ -280,15 +280,10 @@ static void make_unpushed(struct fl_delivery *d, struct round *r)
 
 /* Other members are the only reason, so that the verdicts that go are of peers which are in no
  * state any more. */
-static void on_rest(struct fl_timer *t)
+static void make_rest(struct fl_delivery *d)
 {
-    struct fl_delivery *d = fl_container_of(t, struct fl_delivery, rest);
-    int64_t now_ms = fl_reactor_now_ms(d->conf.reactor);
     struct round r;
-    if (now_ms < d->rest_by_ms && fl_fanout_hurries(d->fanout)) {
-        fl_timer_set(d->conf.reactor, &d->rest, now_ms + REST_MS);
-        return;
-    }
+    fl_timer_off(&d->rest);
     if (begin_round(d, &r)) {
         make_unpushed(d, &r);
         (void)sync_probes(d, &r);
@@ -297,6 +292,24 @@ static void on_rest(struct fl_timer *t)
         say(d, FL_LOG_ERROR, "probes stay as they were", "out of memory");
     }
     tell_all(d);
+}
+
+void fl_delivery_catch_up(struct fl_delivery *d)
+{
+    if (d->rest.at_ms != INT64_MAX) {
+        make_rest(d);
+    }
+}
+
+static void on_rest(struct fl_timer *t)
+{
+    struct fl_delivery *d = fl_container_of(t, struct fl_delivery, rest);
+    int64_t now_ms = fl_reactor_now_ms(d->conf.reactor);
+    if (now_ms < d->rest_by_ms && fl_fanout_hurries(d->fanout)) {
+        fl_timer_set(d->conf.reactor, &d->rest, now_ms + REST_MS);
+    } else {
+        make_rest(d);
+    }
 }
 
 static void leave_rest(struct fl_delivery *d)

@@ -405,6 +405,22 @@ static void what_is_probed_after_a_change_of_members_lets_it_leave_first(void **
     assert_false(is_probed("10.0.0.1:9000"));
 }
 
+static void whoever_asks_meanwhile_is_told_what_is_so(void **state)
+{
+    (void)state;
+    fl_reactor_turn(reactor, 0);
+    fl_delivery_lead(delivery, 7);
+    put_slice("a", "127.0.0.1");
+    look(FL_DELIVERY_MEMBERS);
+    composed = 0;
+    assert_false(is_probed("127.0.0.1:9000"));
+    fl_delivery_catch_up(delivery);
+    assert_int_equal(composed, 1);
+    assert_true(is_probed("127.0.0.1:9000"));
+    fl_delivery_catch_up(delivery);
+    assert_int_equal(composed, 1); /* nothing is left */
+}
+
 static void another_configuration_is_probed_at_once(void **state)
 {
     (void)state;
@@ -433,6 +449,7 @@ int main(void)
         TEST(what_another_configuration_makes_wrong_is_told_once),
         TEST(what_takes_nobody_out_lets_changes_go_first),
         TEST(what_is_probed_after_a_change_of_members_lets_it_leave_first),
+        TEST(whoever_asks_meanwhile_is_told_what_is_so),
         TEST(another_configuration_is_probed_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,7 +72,8 @@ void fl_delivery_configure(struct fl_delivery *d, const struct fl_controller_con
  * after other members or pods when their pushes have left, 200 ms later at the latest, and with it
  * the state of "" where no sidecar has that. `composed` is called after it. */
 void fl_delivery_look(struct fl_delivery *d, unsigned why);
-/* Makes at once what still waits behind pushes: for whoever wants to see it, or asks for a probe. */
+/* Makes at once what still waits behind pushes: for whoever wants to see it, or asks for a probe.
+ */
 void fl_delivery_catch_up(struct fl_delivery *d);
 
 /* Elected: we push and probe from now on, under this epoch; or no more. */

@@ -251,7 +251,8 @@ static void say_request(struct play *p, struct side *s, unsigned which)
     char number[16];
     unsigned id = p->ids < IDS - 1 ? p->ids++ : IDS - 1;
     snprintf(number, sizeof number, "%u", id);
-    p->once[id] = which >= ONCE && id < IDS - 1;
+    /* Behind bytes of its own it may be something else: a field of a GET, say. */
+    p->once[id] = which >= ONCE && id < IDS - 1 && !s->wild;
     say_text(s, requests[which], number);
 }
 

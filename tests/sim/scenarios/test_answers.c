@@ -358,25 +358,32 @@ static void test_peeked_reset(void **state)
     }
 }
 
-/* The same where the sending of the body hears of the reset first. */
+/* A 413 that only its end ends comes while a body is still sent. */
+static struct deal *refused_early(struct bed *b, unsigned i, enum plan_fault fault)
+{
+    origin_new(b, 0);
+    struct sim_path far = sim_path_default();
+    far.latency_us = i * 100;
+    origin_path(b->origins[0], &far);
+    struct deal *d = kit_put(b, 1000000);
+    d->body = i % 2 ? DEAL_CHUNKED : DEAL_LENGTH;
+    kit_plan(d, (struct plan){.when = PLAN_AT_HEAD,
+                              .status = 413,
+                              .body = PLAN_UNTIL_CLOSE,
+                              .body_bytes = 30000,
+                              .fault = fault,
+                              .fault_at = 20000});
+    kit_do(b, d);
+    return d;
+}
+
+/* The same as above where the sending of the body hears of the reset first. */
 static void test_reset_while_sending(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < 60; i++) {
         struct bed *b = bed_new(90 + i, 1, KIT_S3("", KIT_ONE, ""));
-        origin_new(b, 0);
-        struct sim_path far = sim_path_default();
-        far.latency_us = i * 100;
-        origin_path(b->origins[0], &far);
-        struct deal *d = kit_put(b, 1000000);
-        d->body = i % 2 ? DEAL_CHUNKED : DEAL_LENGTH;
-        kit_plan(d, (struct plan){.when = PLAN_AT_HEAD,
-                                  .status = 413,
-                                  .body = PLAN_UNTIL_CLOSE,
-                                  .body_bytes = 30000,
-                                  .fault = PLAN_RST_ANSWER,
-                                  .fault_at = 20000});
-        kit_do(b, d);
+        const struct deal *d = refused_early(b, i, PLAN_RST_ANSWER);
         assert_true(d->end != DEAL_ANSWERED || d->token[0] != '\0');
         bed_end(b);
     }
@@ -388,17 +395,7 @@ static void test_reset_behind_the_end(void **state)
     (void)state;
     for (unsigned i = 0; i < 60; i++) {
         struct bed *b = bed_new(190 + i, 1, KIT_S3("", KIT_ONE, ""));
-        origin_new(b, 0);
-        struct sim_path far = sim_path_default();
-        far.latency_us = i * 100;
-        origin_path(b->origins[0], &far);
-        struct deal *d = kit_put(b, 1000000);
-        d->body = i % 2 ? DEAL_CHUNKED : DEAL_LENGTH;
-        kit_plan(d, (struct plan){.when = PLAN_AT_HEAD,
-                                  .status = 413,
-                                  .body = PLAN_UNTIL_CLOSE,
-                                  .body_bytes = 30000});
-        kit_do(b, d);
+        const struct deal *d = refused_early(b, i, PLAN_SOUND);
         assert_int_equal(d->end, DEAL_ANSWERED);
         assert_string_equal(d->token, "");
         bed_end(b);

@@ -10,7 +10,7 @@ from bed.probing import judged, s3, verdict_becomes
 from bed.process import SLACK
 from bed.s3_store import Silent
 from bed.sidecar import chain
-from bed.tracing import calls_of, needs_strace
+from bed.tracing import calls_of
 from bed.wire import Wire
 from test_apply import put
 
@@ -255,7 +255,6 @@ def test_M3_a_controller_that_is_gone(sidecar, origin, key):
     assert s.admin("/_/ready")["status"] == "ready"
 
 
-@needs_strace
 def test_M4_cost_of_the_gate(sidecar, origin):
     """The row says 1 % of the throughput. A probed backend that is well takes the same system calls as one that nobody
     probes; bench/gated_count.py counts instructions as well."""

@@ -9,7 +9,7 @@ from bed.config import backend
 from bed.play import parallel
 from bed.probing import judged, probe_now
 from bed.process import wait_until
-from bed.tracing import calls_of, needs_strace
+from bed.tracing import calls_of
 from bed.wire import Ended, chunked
 
 MIB = 1 << 20
@@ -137,7 +137,6 @@ def test_it_reopens_at_once_when_asked(gated):
     assert recovered["backend"] == "one" and recovered["downtime_secs"] > 1
 
 
-@needs_strace
 def test_two_system_calls_a_request(shut):
     """recv and send on a kept connection; waiting for events is not counted. No connect, no socket, no clock."""
     count = 200

@@ -10,7 +10,6 @@ import pytest
 from bed.config import http
 from bed.origin import generated
 from bed.process import wait_until
-from bed.tracing import needs_strace
 from bed.wire import Ended
 
 MIB = 1 << 20
@@ -46,7 +45,6 @@ def test_one_answer_after_another_arrives_whole(fast):
         assert fast.client.request("GET", "/small").response().body == generated(1)
 
 
-@needs_strace
 def test_the_bytes_do_not_pass_through_the_process(fast):
     trace = fast.config_file + ".strace"
     tracer = subprocess.Popen(["strace", "-f", "-qq", "-e", "trace=splice,recvfrom", "-p", str(fast.pid), "-o", trace])

@@ -17,6 +17,11 @@
 /* Between the tries of a held exchange: the pause doubles up to the second figure. */
 enum { HOLD_PAUSE_MS = 50, HOLD_PAUSE_MAX_MS = 200 };
 
+static void run_again(struct fl_task *t)
+{
+    fl_exchange_run(fl_container_of(t, struct fl_exchange, again_task));
+}
+
 struct fl_exchange *fl_exchange_take(struct fl_worker *w)
 {
     struct fl_exchange *x = w->free_exchanges;
@@ -31,7 +36,7 @@ struct fl_exchange *fl_exchange_take(struct fl_worker *w)
     fl_exchange_no_cause(x);
     x->worker = w;
     fl_list_init(&x->queued);
-    fl_list_init(&x->again_task.node);
+    fl_task_init(&x->again_task, run_again);
     return x;
 }
 
@@ -328,21 +333,14 @@ static void notice_client(struct fl_exchange *x)
     }
 }
 
-static void run_again(struct fl_task *t)
-{
-    fl_exchange_run(fl_container_of(t, struct fl_exchange, again_task));
-}
-
 /* Runs it behind the events of this turn. */
 static void put_behind(struct fl_exchange *x)
 {
-    x->again_task.run = run_again;
     fl_reactor_behind(x->worker->reactor, &x->again_task);
 }
 
 void fl_exchange_again(struct fl_exchange *x)
 {
-    x->again_task.run = run_again;
     fl_reactor_soon(x->worker->reactor, &x->again_task);
 }
 

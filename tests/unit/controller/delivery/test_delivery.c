@@ -379,6 +379,16 @@ static bool is_probed(const char *address)
     return fl_cluster_prober_probing(p, "a", address);
 }
 
+/* A leader hears of another member of "a", and has not caught up. */
+static void lead_and_hear(void)
+{
+    fl_reactor_turn(reactor, 0);
+    fl_delivery_lead(delivery, 7);
+    put_slice("a", "127.0.0.1");
+    look(FL_DELIVERY_MEMBERS);
+    composed = 0;
+}
+
 /* Without a key changes do wait. */
 static void what_is_probed_after_a_change_of_members_lets_it_leave_first(void **state)
 {
@@ -408,11 +418,7 @@ static void what_is_probed_after_a_change_of_members_lets_it_leave_first(void **
 static void whoever_asks_meanwhile_is_told_what_is_so(void **state)
 {
     (void)state;
-    fl_reactor_turn(reactor, 0);
-    fl_delivery_lead(delivery, 7);
-    put_slice("a", "127.0.0.1");
-    look(FL_DELIVERY_MEMBERS);
-    composed = 0;
+    lead_and_hear();
     assert_false(is_probed("127.0.0.1:9000"));
     fl_delivery_catch_up(delivery);
     assert_int_equal(composed, 1);
@@ -424,11 +430,7 @@ static void whoever_asks_meanwhile_is_told_what_is_so(void **state)
 static void another_configuration_is_probed_at_once(void **state)
 {
     (void)state;
-    fl_reactor_turn(reactor, 0);
-    fl_delivery_lead(delivery, 7);
-    put_slice("a", "127.0.0.1");
-    look(FL_DELIVERY_MEMBERS);
-    composed = 0;
+    lead_and_hear();
     configure(config_text);
     assert_int_equal(composed, 1);
     assert_true(is_probed("127.0.0.1:9000"));

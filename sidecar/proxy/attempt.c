@@ -378,7 +378,7 @@ static ssize_t read_in(struct fl_exchange *x)
 {
     struct fl_buffer *in = x->attempt.in;
     fl_exchange_foresee(x);
-    fl_client_foresee(x->client);
+    fl_foresee(x->client, sizeof *x->client);
     __builtin_prefetch(x->head, 1);
     return fl_upstream_recv(x->attempt.up, in->bytes + in->end, fl_buffer_room(in));
 }

@@ -42,11 +42,11 @@ struct fl_client {
 
 _Static_assert(sizeof(struct fl_client) <= 184, "with malloc's 8 bytes, three cache lines");
 
-/* As fl_exchange_foresee. */
-static inline void fl_client_foresee(const struct fl_client *c)
+/* Asks for cache lines that will be written, before a system call whose time covers theirs. */
+static inline void fl_foresee(const void *at, size_t bytes)
 {
-    for (size_t i = 0; i < sizeof *c; i += 64) {
-        __builtin_prefetch((const char *)c + i, 1);
+    for (size_t i = 0; i < bytes; i += 64) {
+        __builtin_prefetch((const char *)at + i, 1);
     }
 }
 /* Takes over an accepted descriptor; on failure it is closed. */

@@ -155,13 +155,11 @@ struct fl_exchange {
     char chunk_head[FL_CHUNK_HEAD_BYTES];
 };
 
-/* Asks for its cache lines before a system call whose time covers theirs. NULL is fine. */
+/* The lines of it that are cleared when it is taken. NULL is fine. */
 static inline void fl_exchange_foresee(const struct fl_exchange *x)
 {
     if (x != NULL) {
-        for (size_t i = 0; i < offsetof(struct fl_exchange, to_peer); i += 64) {
-            __builtin_prefetch((const char *)x + i, 1);
-        }
+        fl_foresee(x, offsetof(struct fl_exchange, to_peer));
     }
 }
 _Static_assert(FL_HTTP_ID_COUNT <= 64, "a bit for each");

@@ -348,6 +348,11 @@ void fl_sock_widen_window(int fd, int bytes, bool grows)
     }
 }
 
+void fl_sock_wake_at(int fd, int bytes)
+{
+    set_int(fd, SOL_SOCKET, SO_RCVLOWAT, bytes);
+}
+
 void fl_sock_finish(int fd)
 {
     (void)shutdown(fd, SHUT_WR);

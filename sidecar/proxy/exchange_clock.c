@@ -125,6 +125,9 @@ static void due_in_relay(const struct fl_exchange *x, struct fl_due *d)
         return;
     }
     int64_t since = later(r->client_progress_ms, r->upstream_progress_ms);
+    if (x->attempt.up->wake_at > 0) {
+        earlier(d, since + FL_PATIENCE_MS, FL_DUE_PATIENCE);
+    }
     if (waits_for_client(x)) { /* the backend may be waiting for the rest of the request */
         earlier(d,
                 later(since, x->client_wait_since_ms) + x->snapshot->config->client.body_timeout_ms,

@@ -18,7 +18,8 @@ enum fl_due_what {
     FL_DUE_DEADLINE,
     FL_DUE_EXPECT, /* the backend is silent: we send the 100 */
     FL_DUE_PEEK,
-    FL_DUE_STALL, /* in the body of the response */
+    FL_DUE_STALL,    /* in the body of the response */
+    FL_DUE_PATIENCE, /* more of it is not there yet: see what is (patience.h) */
     FL_DUE_QUEUE,
     FL_DUE_STARVED, /* buffer_memory is spent, and has been for long */
     FL_DUE_CLIENT_READ,

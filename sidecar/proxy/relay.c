@@ -14,6 +14,7 @@ enum {
     ROUNDS = 4,            /* reads of one run, then other connections have their turn */
     SPLICE_ROUNDS = 1,     /* the less often, the more is there at once */
     BODY_SLICES = 6,       /* chunk head, data, CRLF; last chunk, trailers, empty line */
+    RECORD_BYTES = 32768,  /* of TLS, and more than one at its longest */
     STATUS_LINE_MAX = 120, /* rewritten, reason included */
 };
 
@@ -387,6 +388,12 @@ static enum fl_relay_step upstream_ended(struct fl_exchange *x, ssize_t n)
     return FL_RELAY_WAIT;
 }
 
+static void came(struct fl_exchange *x, ssize_t n)
+{
+    x->relay.upstream_progress_ms = fl_worker_now_ms(x->worker);
+    fl_patience_came(&x->attempt.up->patience, x->relay.upstream_progress_ms, (size_t)n);
+}
+
 static enum fl_relay_step splice_more(struct fl_exchange *x)
 {
     struct fl_relay *r = &x->relay;
@@ -397,7 +404,7 @@ static enum fl_relay_step splice_more(struct fl_exchange *x)
     if (n <= 0) {
         return upstream_ended(x, n);
     }
-    r->upstream_progress_ms = fl_worker_now_ms(x->worker);
+    came(x, n);
     r->complete = fl_body_frame_remaining(&r->frame) == 0;
     return FL_RELAY_WAIT;
 }
@@ -426,8 +433,27 @@ static enum fl_relay_step read_more(struct fl_exchange *x)
         return upstream_ended(x, n);
     }
     a->in->end += (uint32_t)n;
-    r->upstream_progress_ms = fl_worker_now_ms(x->worker);
+    came(x, n);
     return take_body(x, a->in->bytes, a->in->end) ? FL_RELAY_WAIT : FL_RELAY_TRUNCATED;
+}
+
+/* Everything has left. For more of a large body that comes fast, and goes as fast, we let the kernel
+ * gather: see patience.h. */
+static void wait_for_more(struct fl_exchange *x)
+{
+    const struct fl_relay *r = &x->relay;
+    struct fl_upstream *up = x->attempt.up;
+    rest(x);
+    if (up->readable) {
+        fl_exchange_again(x);
+        return;
+    }
+    int bytes = 0;
+    if (r->large && up->window.state == FL_WINDOW_WIDE) {
+        bytes = fl_patience_for(&up->patience, fl_body_frame_remaining(&r->frame),
+                                up->tls != NULL ? RECORD_BYTES : 0);
+    }
+    fl_upstream_wake_at(up, bytes);
 }
 
 enum fl_relay_step fl_relay_run(struct fl_exchange *x)
@@ -451,10 +477,7 @@ enum fl_relay_step fl_relay_run(struct fl_exchange *x)
             return FL_RELAY_TRUNCATED;
         }
         if (!x->attempt.up->readable || i >= (x->spliced.held ? SPLICE_ROUNDS : ROUNDS)) {
-            rest(x);
-            if (x->attempt.up->readable) {
-                fl_exchange_again(x);
-            }
+            wait_for_more(x);
             return FL_RELAY_WAIT;
         }
         enum fl_relay_step step = read_more(x);

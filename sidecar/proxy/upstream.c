@@ -91,6 +91,24 @@ ssize_t fl_upstream_sendv(struct fl_upstream *up, const struct iovec *iov, int c
     return sent;
 }
 
+void fl_upstream_wake_at(struct fl_upstream *up, int bytes)
+{
+    if (bytes != up->wake_at) {
+        fl_sock_wake_at(up->io.fd, bytes > 0 ? bytes : 1);
+        up->wake_at = bytes;
+    }
+}
+
+void fl_upstream_lose_patience(struct fl_upstream *up)
+{
+    fl_patience_lost(&up->patience);
+    fl_upstream_wake_at(up, 0);
+    up->readable = true;
+    if (up->tls != NULL) {
+        fl_tls_edge(up->tls, false);
+    }
+}
+
 /* Under TLS an event may mean nothing to the application. */
 bool fl_upstream_spoke(struct fl_upstream *up)
 {
@@ -235,6 +253,7 @@ void fl_upstream_give(struct fl_upstream **upp, const struct fl_backend_conf *b)
         drop_idle(fl_container_of(fl_list_last(&l->idle), struct fl_upstream, node));
     }
     *upp = NULL;
+    fl_upstream_wake_at(up, 0);
     up->owner = NULL;
     up->readable = false; /* all bytes were taken: the next edge is a surprise */
     up->idle_since_ms = fl_worker_now_ms(w);

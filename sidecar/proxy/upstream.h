@@ -11,6 +11,7 @@
 
 #include "common/base/list.h"
 #include "common/io/reactor.h"
+#include "sidecar/policy/patience.h"
 #include "sidecar/policy/peer.h"
 #include "sidecar/proxy/handshake.h"
 #include "sidecar/proxy/window.h"
@@ -31,7 +32,9 @@ struct fl_upstream {
     struct fl_task free_task;
     int64_t idle_since_ms;
     struct fl_window window; /* of its response bodies */
-    int error;               /* that a call has returned */
+    struct fl_patience patience;
+    int wake_at; /* bytes that an edge for reading is for; 0: any */
+    int error;   /* that a call has returned */
     bool unused;             /* on the free list since the last look at it */
     bool connected, readable, writable, hup,
         failed;         /* edges seen and not yet used up; failed: an error is pending */
@@ -56,6 +59,10 @@ FL_MUST_USE int fl_upstream_dial(struct fl_worker *w, struct fl_peer *p, struct 
  * also an error, of which the kernel tells once and then says EOF. */
 ssize_t fl_upstream_recv(struct fl_upstream *up, void *into, size_t n);
 ssize_t fl_upstream_sendv(struct fl_upstream *up, const struct iovec *iov, int count);
+/* No edge for fewer bytes (0: any) from now on; it is undone when the connection is given back. */
+void fl_upstream_wake_at(struct fl_upstream *up, int bytes);
+/* The edge has not come in time: what is there is to be read, and the next byte makes one again. */
+void fl_upstream_lose_patience(struct fl_upstream *up);
 /* Of a kept one that was asked nothing yet: has it ended, or said something? Then it is good for
  * nothing more. */
 bool fl_upstream_spoke(struct fl_upstream *up);

@@ -96,6 +96,7 @@ struct sim_file {
     uint32_t generation;
     bool level, paused, queued;
     bool linger0;
+    uint32_t wake_at;     /* fl_sock_wake_at; 0 as 1 */
     struct fl_list ready; /* reactor.ready */
     struct sim_file *next_free;
     /* for sim_stuck */
@@ -197,6 +198,7 @@ void sim_unregister(struct sim_file *f);
 
 /* sim_poll.c */
 unsigned sim_poll(struct sim_file *f);
+bool sim_end_wakes(const struct sim_end *e); /* is there as much to read as it wants? */
 bool sim_writable(struct sim_end *e); /* false also asks to be told of room */
 
 /* sim_link.c */

@@ -161,7 +161,9 @@ static void on_bytes(void *obj, uint64_t upto)
         travel(e->peer, 0, on_rst, 0);
         return;
     }
-    sim_end_notify(e);
+    if (e->file == NULL || sim_end_wakes(e)) {
+        sim_end_notify(e);
+    }
     int64_t latency_us = e->link->path.latency_us;
     if (latency_us == 0) {
         on_room(e->peer, upto);

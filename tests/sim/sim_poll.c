@@ -16,6 +16,13 @@ bool sim_writable(struct sim_end *e)
     return false;
 }
 
+/* tcp_epollin_ready: so many bytes, or as many as the window lets in. */
+bool sim_end_wakes(const struct sim_end *e)
+{
+    uint64_t there = e->in->arrived - e->in->read;
+    return there > 0 && (there >= e->file->wake_at || there >= e->link->path.recv_bytes);
+}
+
 unsigned sim_poll(struct sim_file *f)
 {
     if (f->listener != NULL) {
@@ -30,7 +37,7 @@ unsigned sim_poll(struct sim_file *f)
     if (rcv_shut) {
         events |= FL_IO_READ | FL_IO_HUP;
     }
-    if (e->in->arrived > e->in->read) {
+    if (sim_end_wakes(e)) {
         events |= FL_IO_READ;
     }
     if (snd_shut || sim_writable(e)) {

@@ -359,6 +359,17 @@ void fl_sock_widen_window(int fd, int bytes, bool grows)
     (void)grows;
 }
 
+void fl_sock_wake_at(int fd, int bytes)
+{
+    struct sim_file *f = sim_file_of(sim_current, fd);
+    if (f != NULL && f->end != NULL) {
+        f->wake_at = (uint32_t)bytes;
+        if (sim_end_wakes(f->end)) {
+            sim_edge(f); /* tcp_set_rcvlowat looks again */
+        }
+    }
+}
+
 int fl_sock_pipe(size_t bytes, int *ret_from, int *ret_into)
 {
     (void)bytes;

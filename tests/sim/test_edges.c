@@ -118,6 +118,41 @@ static ssize_t hear(const struct side *s, size_t n)
     return fl_sock_recv(s->io.fd, buf, n);
 }
 
+/* Fewer bytes than asked for make no edge, but can be read, and are told of when fewer are asked
+ * for; an end and an error are told of at once. */
+static void test_wake_at(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p);
+    fl_sock_wake_at(p.b.io.fd, 6);
+    assert_int_equal(say(&p.a, "abc"), 3);
+    expect_edges(&p, 0, 0);
+    assert_int_equal(hear(&p.b, 1), 1);
+    assert_int_equal(say(&p.a, "def"), 3);
+    expect_edges(&p, 0, 0); /* five are there */
+    assert_int_equal(say(&p.a, "g"), 1);
+    expect_edges(&p, 0, R | W);
+    assert_int_equal(hear(&p.b, 64), 6);
+    assert_int_equal(say(&p.a, "hi"), 2);
+    expect_edges(&p, 0, 0);
+    fl_sock_wake_at(p.b.io.fd, 1);
+    expect_edges(&p, 0, R | W); /* it looks again */
+    fl_sock_wake_at(p.b.io.fd, 6);
+    fl_sock_finish(p.a.io.fd);
+    expect_edges(&p, W, R | W | H);
+    assert_int_equal(hear(&p.b, 64), 2);
+    close_pair(&p);
+    open_pair(&p);
+    fl_sock_wake_at(p.b.io.fd, 6);
+    assert_int_equal(say(&p.a, "abc"), 3);
+    fl_sock_reset_on_close(p.a.io.fd);
+    fl_reactor_close(p.r, &p.a.io);
+    settle(&p);
+    assert_true((p.b.events & (H | E)) == (H | E));
+    close_pair(&p);
+}
+
 static void test_data(void **state)
 {
     (void)state;
@@ -420,6 +455,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_data),
+        cmocka_unit_test(test_wake_at),
         cmocka_unit_test(test_used_up_edge),
         cmocka_unit_test(test_write_space),
         cmocka_unit_test(test_fin),

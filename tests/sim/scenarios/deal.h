@@ -56,6 +56,7 @@ struct plan {
     const char *raw;      /* instead of the whole answer */
     uint32_t surplus;     /* bytes behind the answer that nobody asked for */
     uint32_t piece_bytes; /* drip */
+    uint32_t gush_bytes;  /* of the answer, that go at once before it drips */
     int64_t piece_ms;
     enum plan_fault fault;
     uint32_t fault_at;

@@ -175,7 +175,8 @@ static void send_piece(struct sim_conn *c)
         p->fault == PLAN_RST_ANSWER || p->fault == PLAN_FIN_ANSWER || p->fault == PLAN_STALL_ANSWER;
     size_t upto = limited && p->fault_at < s->out.len ? p->fault_at : s->out.len;
     size_t n = upto > s->out_at ? upto - s->out_at : 0;
-    n = p->piece_bytes > 0 && n > p->piece_bytes ? p->piece_bytes : n;
+    size_t piece = s->out_at < p->gush_bytes ? p->gush_bytes - s->out_at : p->piece_bytes;
+    n = piece > 0 && n > piece ? piece : n;
     if (n > 0) {
         sim_send(c, s->out.bytes + s->out_at, n);
     }

@@ -296,7 +296,6 @@ static void interim(struct fl_exchange *x, size_t length)
         x->interim_relayed = x->interim_relayed || !go_on;
     }
     a->in->start += (uint32_t)length;
-    a->scan = 0;
 }
 
 /* Looks at what was read so far. WAIT: more bytes are needed. */
@@ -310,7 +309,7 @@ static enum fl_attempt_step parse(struct fl_exchange *x)
         if (len == 0 || x->to_client.left > 0) {
             return FL_ATTEMPT_WAIT;
         }
-        ptrdiff_t end = fl_head_end(at, len, &a->scan);
+        ptrdiff_t end = fl_buffer_head_end(a->in);
         if (end < 0) {
             enum fl_http_error sniffed = fl_response_sniff(at, len);
             return bad_head(x, sniffed != FL_HTTP_ERR_NONE ? sniffed : (enum fl_http_error) - end);
@@ -369,6 +368,7 @@ static bool make_room(struct fl_exchange *x)
     }
     memcpy(larger->bytes, a->in->bytes, a->in->end);
     larger->end = a->in->end;
+    larger->scan = a->in->scan;
     fl_buffer_give(pool, &a->in);
     a->in = larger;
     return true;

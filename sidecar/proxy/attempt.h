@@ -38,9 +38,8 @@ struct fl_attempt {
     struct fl_buffer *in; /* response bytes */
     bool has_read;        /* fl_attempt_read has read: `read` is what came, and not in `in` yet */
     ssize_t read;         /* as of fl_upstream_recv */
-    size_t scan;
-    size_t head_length; /* of the final head, when HEADED or PEEKING */
-    unsigned interims;  /* 1xx so far */
+    size_t head_length;   /* of the final head, when HEADED or PEEKING */
+    unsigned interims;    /* 1xx so far */
     /* how it ended */
     enum fl_outcome outcome;
     int os_errno; /* positive, 0 = none */

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "common/http1/head_parse.h"
+
 static const uint32_t caps[FL_BUFFER_SIZES] = {4096, 16384 + 2048, 65536};
 
 void fl_buffers_init(struct fl_buffers *b, uint64_t limit_bytes)
@@ -117,9 +119,17 @@ struct fl_buffer *fl_buffer_take(struct fl_buffers *b, enum fl_buffer_size size,
         one->size = size;
     }
     one->next = NULL;
-    one->start = one->end = 0;
+    one->start = one->end = one->scan = 0;
     atomic_store_explicit(&b->used_bytes, used(b) + caps[size], memory_order_relaxed);
     return one;
+}
+
+ptrdiff_t fl_buffer_head_end(struct fl_buffer *b)
+{
+    size_t scan = b->scan;
+    ptrdiff_t end = fl_head_end(fl_buffer_at(b), fl_buffer_len(b), &scan);
+    b->scan = end == 0 ? (uint32_t)scan : 0;
+    return end;
 }
 
 void fl_buffer_give(struct fl_buffers *b, struct fl_buffer **buffer)

@@ -18,6 +18,7 @@ struct fl_buffer {
     struct fl_buffer *next;   /* free list, or the owner's chain */
     uint32_t cap, start, end; /* bytes [start, end) are filled */
     enum fl_buffer_size size;
+    uint32_t scan; /* so many of them hold no end of a head (fl_buffer_head_end) */
     char bytes[];
 };
 
@@ -53,6 +54,8 @@ FL_MUST_USE struct fl_buffer *fl_buffer_take(struct fl_buffers *b, enum fl_buffe
 FL_MUST_USE bool fl_buffers_allow(struct fl_buffers *b, size_t bytes, enum fl_buffer_use use);
 /* *buffer = NULL afterwards; NULL is fine. */
 void fl_buffer_give(struct fl_buffers *b, struct fl_buffer **buffer);
+/* As fl_head_end, for a head that begins at start: how far it was searched is kept. */
+FL_MUST_USE ptrdiff_t fl_buffer_head_end(struct fl_buffer *b);
 /* Frees what was never needed since the last call; returns how many bytes. */
 size_t fl_buffers_trim(struct fl_buffers *b);
 uint32_t fl_buffer_bytes(enum fl_buffer_size size);

@@ -113,7 +113,6 @@ static void on_again(struct fl_task *t)
 static void begin(struct fl_client *c, struct fl_exchange *x)
 {
     fl_timer_off(&c->timer);
-    c->scan = 0;
     fl_exchange_start(x, c);
 }
 
@@ -124,7 +123,6 @@ static void refuse(struct fl_client *c, enum fl_answer a, const char *why)
         fl_client_close(c, false);
         return;
     }
-    c->scan = 0;
     fl_timer_off(&c->timer);
     fl_exchange_refuse(x, c, a, why);
 }
@@ -153,7 +151,7 @@ static bool look(struct fl_client *c)
 {
     size_t limit = (size_t)config_of(c)->header_limit_bytes;
     size_t len = fl_buffer_len(c->in);
-    ptrdiff_t end = fl_head_end(fl_buffer_at(c->in), len, &c->scan);
+    ptrdiff_t end = fl_buffer_head_end(c->in);
     if (end < 0) {
         refuse_error(c, (enum fl_http_error) - end);
         return true;
@@ -172,7 +170,6 @@ static bool look(struct fl_client *c)
     }
     enum fl_http_error e = fl_request_parse(fl_buffer_at(c->in), (size_t)end, &x->request);
     if (e != FL_HTTP_ERR_NONE) {
-        c->scan = 0;
         fl_exchange_refuse(x, c, fl_judge_answer_of(e), fl_http_error_text(e));
     } else {
         begin(c, x);
@@ -207,6 +204,7 @@ static bool make_room(struct fl_client *c)
     if (c->in != NULL) {
         memcpy(b->bytes, c->in->bytes, c->in->end);
         b->end = c->in->end;
+        b->scan = c->in->scan;
         fl_buffer_give(pool, &c->in);
     }
     c->in = b;
@@ -253,7 +251,6 @@ static void rest(struct fl_client *c)
 {
     if (c->in != NULL && fl_buffer_len(c->in) == 0) {
         fl_buffer_give(&c->worker->buffers, &c->in);
-        c->scan = 0;
     }
     fl_client_rest(c);
 }

@@ -33,7 +33,7 @@ void fl_window_moved(struct fl_worker *w, struct fl_window *win, int fd, size_t 
     if (asked == 0 || win->state == FL_WINDOW_FREE) {
         return;
     }
-    int64_t now_ms = fl_worker_now_ms(w);
+    uint32_t now_ms = (uint32_t)fl_worker_now_ms(w);
     if (left == asked) {
         win->waiting_since_ms = win->waiting_since_ms != 0 ? win->waiting_since_ms : now_ms;
         return;
@@ -45,7 +45,8 @@ void fl_window_moved(struct fl_worker *w, struct fl_window *win, int fd, size_t 
         hold(w, win, fd);
     }
     if (win->waiting_since_ms != 0) {
-        lead(win, (win->waiting_since_ms - now_ms) * SLOW_BYTES_PER_MS);
+        uint32_t waited_ms = now_ms - win->waiting_since_ms;
+        lead(win, -(int64_t)waited_ms * SLOW_BYTES_PER_MS);
     }
     lead(win, (int64_t)(asked - left));
     win->waiting_since_ms = left > 0 ? now_ms : 0;

@@ -23,8 +23,8 @@ enum fl_window_state {
     FL_WINDOW_FREE,   /* a kernel that could not let go again (before 5.15): not held at all */
 };
 
-struct fl_window {            /* zeroed: FRESH */
-    int64_t waiting_since_ms; /* 0: nothing waits */
+struct fl_window {             /* zeroed: FRESH; each client has one */
+    uint32_t waiting_since_ms; /* the clock's lower half; 0: nothing waits */
     int32_t lead_bytes; /* what was taken, beyond what a slow reader would have; < 0: it is slow */
     uint8_t state;
 };

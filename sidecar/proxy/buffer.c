@@ -1,10 +1,11 @@
 #include "sidecar/proxy/buffer.h"
 
-#include <stdlib.h>
-
 #include "common/http1/head_parse.h"
+#include "common/io/pages.h"
 
-static const uint32_t caps[FL_BUFFER_SIZES] = {4096, 16384 + 2048, 65536};
+/* 4K: one page with what is before its bytes. */
+static const uint32_t caps[FL_BUFFER_SIZES] = {4096 - sizeof(struct fl_buffer), 16384 + 2048,
+                                               65536};
 
 void fl_buffers_init(struct fl_buffers *b, uint64_t limit_bytes)
 {
@@ -17,7 +18,7 @@ static void drop(struct fl_buffers *b, unsigned size, uint32_t count)
         struct fl_buffer *one = b->free[size];
         b->free[size] = one->next;
         b->free_count[size]--;
-        free(one);
+        fl_pages_free(one, sizeof *one + caps[size]);
     }
 }
 
@@ -110,7 +111,7 @@ struct fl_buffer *fl_buffer_take(struct fl_buffers *b, enum fl_buffer_size size,
             b->free_low[size] = b->free_count[size];
         }
     } else {
-        one = malloc(sizeof *one + caps[size]);
+        one = fl_pages_new(sizeof *one + caps[size]);
         if (one == NULL) {
             refuse(b);
             return NULL;

@@ -1,0 +1,30 @@
+#include "common/io/pages.h"
+
+/* Sanitizers watch what malloc gives out. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#include <stdlib.h>
+
+void *fl_pages_new(size_t bytes)
+{
+    return malloc(bytes);
+}
+
+void fl_pages_free(void *block, size_t bytes)
+{
+    (void)bytes;
+    free(block);
+}
+#else
+#include <sys/mman.h>
+
+void *fl_pages_new(size_t bytes)
+{
+    void *block = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return block != MAP_FAILED ? block : NULL;
+}
+
+void fl_pages_free(void *block, size_t bytes)
+{
+    (void)munmap(block, bytes);
+}
+#endif

@@ -437,8 +437,8 @@ static enum fl_relay_step read_more(struct fl_exchange *x)
     return take_body(x, a->in->bytes, a->in->end) ? FL_RELAY_WAIT : FL_RELAY_TRUNCATED;
 }
 
-/* Everything has left. For more of a large body that comes fast, and goes as fast, we let the kernel
- * gather: see patience.h. */
+/* Everything has left. For more of a large body that comes fast, and goes as fast, we let the
+ * kernel gather: see patience.h. */
 static void wait_for_more(struct fl_exchange *x)
 {
     const struct fl_relay *r = &x->relay;

@@ -35,7 +35,7 @@ struct fl_upstream {
     struct fl_patience patience;
     int wake_at; /* bytes that an edge for reading is for; 0: any */
     int error;   /* that a call has returned */
-    bool unused;             /* on the free list since the last look at it */
+    bool unused; /* on the free list since the last look at it */
     bool connected, readable, writable, hup,
         failed;         /* edges seen and not yet used up; failed: an error is pending */
     struct fl_tls *tls; /* NULL: in clear, or its handshake has not begun */

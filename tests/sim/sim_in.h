@@ -199,7 +199,7 @@ void sim_unregister(struct sim_file *f);
 /* sim_poll.c */
 unsigned sim_poll(struct sim_file *f);
 bool sim_end_wakes(const struct sim_end *e); /* is there as much to read as it wants? */
-bool sim_writable(struct sim_end *e); /* false also asks to be told of room */
+bool sim_writable(struct sim_end *e);        /* false also asks to be told of room */
 
 /* sim_link.c */
 struct sim_link *sim_link_new(struct sim_world *w, const struct sim_path *path,

@@ -33,6 +33,9 @@ uint32_t weather_size(struct weather *w, uint32_t max)
 struct sim_path weather_path(struct weather *w)
 {
     struct sim_path p = sim_path_default();
+    if (w->wide) {
+        p.send_bytes = p.recv_bytes = 1 << 20;
+    }
     if (weather_chance(w, w->rough_pct)) {
         p.latency_us = weather_below(w, 5000);
         p.send_bytes = 1u << weather_between(w, 11, 16);
@@ -180,6 +183,7 @@ unsigned weather_run(uint64_t seed, unsigned users)
     w.origins = weather_between(&w, 1, 4);
     w.rough_pct = weather_below(&w, 101);
     w.s3 = weather_chance(&w, 60);
+    w.wide = weather_chance(&w, 20);
     if (w.kind != WEATHER_CALM) {
         w.leave_pct = weather_below(&w, 40);
         w.slow_pct = weather_chance(&w, 50) ? weather_below(&w, 20) : 0;

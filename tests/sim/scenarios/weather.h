@@ -21,6 +21,7 @@ struct weather {
     unsigned origins;
     unsigned fault_pct, leave_pct, slow_pct, rough_pct;
     bool s3, tight;
+    bool wide;      /* large windows, and now and then a large body */
     bool repeats;   /* class I may be repeated after it was sent */
     bool bed_lifts; /* non_idempotent is listed */
     uint32_t buffer_kib, replay_kib, connections;

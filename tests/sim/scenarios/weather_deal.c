@@ -60,6 +60,16 @@ static int some_status(struct weather *w, const struct deal *d)
     return weather_chance(w, 10) ? odd[weather_below(w, 7)] : 0; /* none that may be counted */
 }
 
+/* Enough to prove both sides fast; then it may trickle. */
+static void large_body(struct weather *w, struct plan *p)
+{
+    p->body = PLAN_LENGTH;
+    p->body_bytes = weather_between(w, 700000, 2500000);
+    p->piece_bytes = weather_between(w, 2000, 200000);
+    p->piece_ms = weather_below(w, 25);
+    p->gush_bytes = weather_chance(w, 70) ? weather_below(w, p->body_bytes) : 0;
+}
+
 static void some_plan(struct weather *w, const struct deal *d, struct plan *p)
 {
     bool has_body = d->body != DEAL_NO_BODY && d->body_bytes > 0;
@@ -79,6 +89,9 @@ static void some_plan(struct weather *w, const struct deal *d, struct plan *p)
     if (weather_chance(w, 15)) {
         p->piece_bytes = weather_between(w, 50, 3000);
         p->piece_ms = weather_below(w, 3);
+    }
+    if (w->wide && weather_chance(w, 1)) {
+        large_body(w, p);
     }
     if (has_body && weather_chance(w, 10)) {
         p->when = (enum plan_when)weather_below(w, 3);

@@ -1,8 +1,9 @@
 /* patience - how many bytes of a body are worth being woken for. A wake-up, its read and its send
  * (which wakes the reader) cost the same however little there is; a source that is fast gives much
  * a moment later. So where it has proved to be fast, and much of the body is still to come, the
- * kernel tells us only of FL_PATIENCE_BYTES at once, or of the rest. A wait that is longer than FL_PATIENCE_MS ends
- * that until it has proved itself anew: nothing that trickles is held back. Pure. */
+ * kernel tells us only of FL_PATIENCE_BYTES at once, or of the rest. A wait that is longer than
+ * FL_PATIENCE_MS ends that until it has proved itself anew: nothing that trickles is held back.
+ * Pure. */
 #ifndef FL_SIDECAR_POLICY_PATIENCE_H
 #define FL_SIDECAR_POLICY_PATIENCE_H
 

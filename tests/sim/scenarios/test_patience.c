@@ -157,8 +157,8 @@ static void test_stall(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_gathers),           cmocka_unit_test(test_trickle),
-    cmocka_unit_test(test_early_end),         cmocka_unit_test(test_small_ones_follow),
+    cmocka_unit_test(test_gathers),   cmocka_unit_test(test_trickle),
+    cmocka_unit_test(test_early_end), cmocka_unit_test(test_small_ones_follow),
     cmocka_unit_test(test_stall),
 };
 

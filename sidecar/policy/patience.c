@@ -20,12 +20,12 @@ void fl_patience_came(struct fl_patience *p, int64_t now_ms, size_t n)
     p->proven = p->bytes >= PROOF_BYTES;
 }
 
-int fl_patience_for(const struct fl_patience *p, uint64_t rest, uint32_t held)
+int fl_patience_for(const struct fl_patience *p, uint64_t rest, uint32_t held, uint32_t most)
 {
     if (!p->proven || rest < held + LEAST_BYTES) {
         return 0;
     }
-    return rest - held < FL_PATIENCE_BYTES ? (int)(rest - held) : FL_PATIENCE_BYTES;
+    return rest - held < most ? (int)(rest - held) : (int)most;
 }
 
 void fl_patience_lost(struct fl_patience *p)

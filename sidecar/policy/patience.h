@@ -13,6 +13,8 @@
 
 enum {
     FL_PATIENCE_BYTES = 262144,
+    FL_PATIENCE_FEW_BYTES =
+        131072, /* of a receive buffer that may not grow: it must not run full */
     FL_PATIENCE_MS = 8,
 };
 
@@ -24,9 +26,9 @@ struct fl_patience { /* zeroed: none */
 
 /* n bytes of a body were read. */
 void fl_patience_came(struct fl_patience *p, int64_t now_ms, size_t n);
-/* How many to be woken for when `rest` bytes are still to come on the connection, of which `held`
- * may be here already (read, and not yet decrypted). 0: for any. */
-int fl_patience_for(const struct fl_patience *p, uint64_t rest, uint32_t held);
+/* How many to be woken for, at most `most`, when `rest` bytes are still to come on the connection,
+ * of which `held` may be here already (read, and not yet decrypted). 0: for any. */
+int fl_patience_for(const struct fl_patience *p, uint64_t rest, uint32_t held, uint32_t most);
 /* We have waited in vain. */
 void fl_patience_lost(struct fl_patience *p);
 

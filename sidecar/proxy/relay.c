@@ -451,7 +451,8 @@ static void wait_for_more(struct fl_exchange *x)
     int bytes = 0;
     if (r->large && up->window.state == FL_WINDOW_WIDE) {
         bytes = fl_patience_for(&up->patience, fl_body_frame_remaining(&r->frame),
-                                up->tls != NULL ? RECORD_BYTES : 0);
+                                up->tls != NULL ? RECORD_BYTES : 0,
+                                x->worker->wide_grows ? FL_PATIENCE_BYTES : FL_PATIENCE_FEW_BYTES);
     }
     fl_upstream_wake_at(up, bytes);
 }

@@ -4,11 +4,9 @@ import hashlib
 import os
 import random
 import re
-import shutil
 import socket
 import ssl
 import struct
-import subprocess
 import threading
 import time
 
@@ -18,6 +16,7 @@ from bed.config import http, peer
 from bed.play import parallel
 from bed.process import wait_until
 from bed.tls import certs, pattern  # noqa: F401 (a fixture)
+from bed.tracing import traced
 from bed.wire import Ended, head
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -329,22 +328,12 @@ def test_silence_is_read_timeout(source, way):
 # -- that there is such a wait at all -------------------------------------------------------------------------------
 @pytest.mark.parametrize("way", ["clear", "TLSv1_3"])
 def test_the_kernel_gathers_and_is_told_of_the_end_of_it(source, way, folder):
-    if not shutil.which("strace"):
-        pytest.skip("no strace")
     s = source(way, gush_and_trickle(20, 0.02))
     output = os.path.join(folder, "strace")
-    tracer = subprocess.Popen(["strace", "-f", "-qq", "-e", "trace=setsockopt", "-p", str(s.pid), "-o", output],
-                              stderr=subprocess.PIPE, text=True)
-    try:
-        time.sleep(1.0)
-        if tracer.poll() is not None:
-            pytest.skip("strace cannot attach: " + tracer.stderr.read())
+    with traced(s, "setsockopt", output):
         for size in (2 * FAST, 2 * FAST, 300):
             s.source.play = gush_and_trickle(20, 0.02) if size > 300 else in_random_pieces(3)
             assert s.get(f"/{size}", timeout=30).body == pattern(size)
-    finally:
-        tracer.terminate()
-        tracer.wait(10)
     with open(output, encoding="ascii", errors="replace") as f:
         marks = [int(n) for n in re.findall(r"SO_RCVLOWAT, \[(\d+)\]", f.read())]
     assert max(marks) == 256 * KIB and marks[-1] == 1, marks

@@ -3,10 +3,25 @@ tests fail."""
 import os
 import re
 import subprocess
+from contextlib import contextmanager
 
 from bed.process import wait_until
 
 WAITING = ("epoll_wait", "epoll_pwait", "epoll_pwait2", "restart_syscall")
+
+
+@contextmanager
+def traced(sidecar, calls, file):
+    """Within the block strace writes these calls (strace's names, with commas) into the file."""
+    tracer = subprocess.Popen(["strace", "-f", "-e", f"trace={calls}", "-p", str(sidecar.pid), "-o", file],
+                              stderr=subprocess.PIPE, text=True)
+    try:
+        attached = tracer.stderr.readline()
+        assert "attached" in attached, attached
+        yield
+    finally:
+        tracer.terminate()
+        tracer.communicate(timeout=10)
 
 
 def calls_of(sidecar, wire, path, count, status):

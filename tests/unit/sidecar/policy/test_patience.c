@@ -22,14 +22,14 @@ static void only_a_fast_source_is_waited_for(void **state)
 {
     (void)state;
     struct fl_patience p = after(7, 0);
-    assert_int_equal(fl_patience_for(&p, LARGE, 0), 0);
+    assert_int_equal(fl_patience_for(&p, LARGE, 0, FL_PATIENCE_BYTES), 0);
     p = after(8, 0);
-    assert_int_equal(fl_patience_for(&p, LARGE, 0), FL_PATIENCE_BYTES);
+    assert_int_equal(fl_patience_for(&p, LARGE, 0, FL_PATIENCE_BYTES), FL_PATIENCE_BYTES);
     p = after(1000, 1); /* 16 MB/s */
-    assert_int_equal(fl_patience_for(&p, LARGE, 0), 0);
+    assert_int_equal(fl_patience_for(&p, LARGE, 0, FL_PATIENCE_BYTES), 0);
     p = (struct fl_patience){0};
     fl_patience_came(&p, 1, SIZE_MAX);
-    assert_int_equal(fl_patience_for(&p, LARGE, 0), FL_PATIENCE_BYTES);
+    assert_int_equal(fl_patience_for(&p, LARGE, 0, FL_PATIENCE_BYTES), FL_PATIENCE_BYTES);
 }
 
 /* What is here already does not come again, and the rest may be all that comes. */
@@ -40,13 +40,14 @@ static void no_wait_is_for_more_than_comes(void **state)
     static const uint32_t held[] = {0, 1, 16384, 32768, 400000};
     for (unsigned i = 0; i < sizeof held / sizeof held[0]; i++) {
         for (uint64_t rest = 0; rest < 3 * FL_PATIENCE_BYTES; rest += 1021) {
-            int bytes = fl_patience_for(&p, rest, held[i]);
+            int bytes = fl_patience_for(&p, rest, held[i], FL_PATIENCE_BYTES);
             assert_true(bytes == 0 || (bytes >= 65536 && bytes <= FL_PATIENCE_BYTES));
             assert_true((uint64_t)bytes + (bytes > 0 ? held[i] : 0) <= rest);
         }
     }
-    assert_int_equal(fl_patience_for(&p, UINT64_MAX, 32768), FL_PATIENCE_BYTES);
-    assert_int_equal(fl_patience_for(&p, 100000, 0), 100000);
+    assert_int_equal(fl_patience_for(&p, UINT64_MAX, 32768, FL_PATIENCE_BYTES), FL_PATIENCE_BYTES);
+    assert_int_equal(fl_patience_for(&p, 100000, 0, FL_PATIENCE_BYTES), 100000);
+    assert_int_equal(fl_patience_for(&p, LARGE, 0, FL_PATIENCE_FEW_BYTES), FL_PATIENCE_FEW_BYTES);
 }
 
 static void a_wait_in_vain_ends_it_until_there_is_new_proof(void **state)
@@ -54,13 +55,13 @@ static void a_wait_in_vain_ends_it_until_there_is_new_proof(void **state)
     (void)state;
     struct fl_patience p = after(8, 0);
     fl_patience_lost(&p);
-    assert_int_equal(fl_patience_for(&p, LARGE, 0), 0);
+    assert_int_equal(fl_patience_for(&p, LARGE, 0, FL_PATIENCE_BYTES), 0);
     for (unsigned i = 0; i < 7; i++) {
         fl_patience_came(&p, 2000, PIECE);
     }
-    assert_int_equal(fl_patience_for(&p, LARGE, 0), 0);
+    assert_int_equal(fl_patience_for(&p, LARGE, 0, FL_PATIENCE_BYTES), 0);
     fl_patience_came(&p, 2004, PIECE);
-    assert_int_equal(fl_patience_for(&p, LARGE, 0), FL_PATIENCE_BYTES);
+    assert_int_equal(fl_patience_for(&p, LARGE, 0, FL_PATIENCE_BYTES), FL_PATIENCE_BYTES);
 }
 
 int main(void)

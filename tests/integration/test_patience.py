@@ -15,7 +15,7 @@ import pytest
 from bed.config import http, peer
 from bed.play import parallel
 from bed.process import wait_until
-from bed.tls import certs, pattern  # noqa: F401 (a fixture)
+from bed.tls import TlsServer, certs, pattern  # noqa: F401 (a fixture)
 from bed.tracing import traced
 from bed.wire import Ended, head
 
@@ -28,50 +28,21 @@ WAYS = ["clear", "TLSv1_2", "TLSv1_3"]
 EDGES = [256 * KIB, 288 * KIB, 320 * KIB, 352 * KIB, 384 * KIB, 512 * KIB, FAST + 64 * KIB, FAST + 96 * KIB]
 
 
-class Source:
+class Source(TlsServer):
     """An origin whose test writes the answers: play(source, sock, size) sends a body, and when it returns False the
-    connection ends. GET /SIZE names the size. In clear or under TLS."""
+    connection ends. GET /SIZE names the size. In clear or under TLS; the body of a request is left unread."""
 
     def __init__(self, way, ports, cert, play):
-        self.play, self.ssl, self.sent, self.accepted = play, None, [], 0
-        port = ports.take()
-        self.address = f"127.0.0.1:{port}"
-        self._listener = socket.create_server(("127.0.0.1", port), backlog=64)
-        if way.startswith("TLS"):
-            self.ssl = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            self.ssl.load_cert_chain(*cert)
-            self.ssl.maximum_version = ssl.TLSVersion[way]
-        threading.Thread(target=self._accept, daemon=True).start()
+        secure = way.startswith("TLS")
+        super().__init__(ports, cert, mode="tls" if secure else "plain",
+                         max_version=ssl.TLSVersion[way] if secure else None)
+        self.play, self.sent, self.secure = play, [], secure
 
-    def close(self):
-        try:
-            self._listener.shutdown(socket.SHUT_RDWR)
-        except OSError:
+    def _serve(self, sock, conn):
+        while self._one(sock):
             pass
-        self._listener.close()
 
-    def _accept(self):
-        while True:
-            try:
-                sock, _ = self._listener.accept()
-            except OSError:
-                return
-            self.accepted += 1
-            threading.Thread(target=self._connection, args=(sock,), daemon=True).start()
-
-    def _connection(self, sock):
-        try:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if self.ssl:
-                sock = self.ssl.wrap_socket(sock, server_side=True)
-            while self._serve(sock):
-                pass
-        except OSError:
-            pass
-        finally:
-            sock.close()
-
-    def _serve(self, sock):
+    def _one(self, sock):
         asked = b""
         while b"\r\n\r\n" not in asked:
             got = sock.recv(65536)
@@ -106,7 +77,7 @@ def source(ports, cert, sidecar):
     def start(way, play, read_timeout="10s", **root):
         one = Source(way, ports, cert, play)
         made.append(one)
-        keys = {"tls": {"verify": False}} if one.ssl else {}
+        keys = {"tls": {"verify": False}} if one.secure else {}
         s = sidecar({"threads": 1, **root, **http(peer(one.address), route={"read_timeout": read_timeout}, **keys)})
         s.source = one
         return s

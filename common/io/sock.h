@@ -41,9 +41,9 @@ bool fl_sock_hold_window(int fd, int bytes);
  * (It would not from where it was held: the kernel waits for a round trip that brings more than the
  * one before.) */
 void fl_sock_widen_window(int fd, int bytes, bool grows);
-/* An edge for reading only when so many bytes are there, or an end (1: at once, as in the
- * beginning; SO_RCVLOWAT). What fewer there are can be read all the same. The kernel widens a
- * receive buffer that would not hold them, and tells sooner where that is not to be had. */
+/* An edge for reading only when so many bytes are there, or an end (0: any, as in the beginning;
+ * SO_RCVLOWAT). What fewer there are can be read all the same. The kernel widens a receive buffer
+ * that would not hold them, and tells sooner where that is not to be had. */
 void fl_sock_wake_at(int fd, int bytes);
 void fl_sock_finish(int fd);         /* shutdown(WR): FIN after what was sent */
 void fl_sock_reset_on_close(int fd); /* the next close sends RST */

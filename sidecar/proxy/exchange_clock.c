@@ -119,14 +119,14 @@ static void due_in_relay(const struct fl_exchange *x, struct fl_due *d)
                 FL_DUE_CLIENT_WRITE);
         return;
     }
+    int64_t since = later(r->client_progress_ms, r->upstream_progress_ms);
+    if (x->attempt.up->wake_at > 0) {
+        earlier(d, since + FL_PATIENCE_MS, FL_DUE_PATIENCE);
+    }
     if (x->starving) { /* until those who hold the buffers have run out of time */
         earlier(d, x->starved_since_ms + x->snapshot->config->client.write_timeout_ms,
                 FL_DUE_STARVED);
         return;
-    }
-    int64_t since = later(r->client_progress_ms, r->upstream_progress_ms);
-    if (x->attempt.up->wake_at > 0) {
-        earlier(d, since + FL_PATIENCE_MS, FL_DUE_PATIENCE);
     }
     if (waits_for_client(x)) { /* the backend may be waiting for the rest of the request */
         earlier(d,

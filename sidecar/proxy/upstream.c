@@ -94,19 +94,24 @@ ssize_t fl_upstream_sendv(struct fl_upstream *up, const struct iovec *iov, int c
 void fl_upstream_wake_at(struct fl_upstream *up, int bytes)
 {
     if (bytes != up->wake_at) {
-        fl_sock_wake_at(up->io.fd, bytes > 0 ? bytes : 1);
+        fl_sock_wake_at(up->io.fd, bytes);
         up->wake_at = bytes;
+    }
+}
+
+static void listen_again(struct fl_upstream *up)
+{
+    fl_upstream_wake_at(up, 0);
+    up->readable = true;
+    if (up->tls != NULL) {
+        fl_tls_edge(up->tls, false);
     }
 }
 
 void fl_upstream_lose_patience(struct fl_upstream *up)
 {
     fl_patience_lost(&up->patience);
-    fl_upstream_wake_at(up, 0);
-    up->readable = true;
-    if (up->tls != NULL) {
-        fl_tls_edge(up->tls, false);
-    }
+    listen_again(up);
 }
 
 /* Under TLS an event may mean nothing to the application. */
@@ -244,6 +249,9 @@ void fl_upstream_give(struct fl_upstream **upp, const struct fl_backend_conf *b)
     struct fl_peer_line *l = line_of(w, up->peer);
     bool leaving = atomic_load_explicit(&up->peer->removed, memory_order_relaxed) ||
                    atomic_load_explicit(&up->peer->drained, memory_order_relaxed);
+    if (up->wake_at > 0) { /* what came too much would not have made an edge yet */
+        listen_again(up);
+    }
     if (up->hup || up->failed || leaving || w->draining || b->keepalive.idle == 0 ||
         has_surplus(up)) {
         fl_upstream_close(upp);
@@ -253,7 +261,6 @@ void fl_upstream_give(struct fl_upstream **upp, const struct fl_backend_conf *b)
         drop_idle(fl_container_of(fl_list_last(&l->idle), struct fl_upstream, node));
     }
     *upp = NULL;
-    fl_upstream_wake_at(up, 0);
     up->owner = NULL;
     up->readable = false; /* all bytes were taken: the next edge is a surprise */
     up->idle_since_ms = fl_worker_now_ms(w);

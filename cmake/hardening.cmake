@@ -4,6 +4,7 @@ add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}=. -fno-omit-frame-poin
 add_link_options(-Wl,--as-needed)
 add_compile_definitions(_GNU_SOURCE FL_VERSION="${FL_VERSION}")
 if(FL_SANITIZE)
+  add_compile_definitions(FL_SANITIZED) # gcc and clang do not tell by one name
   add_compile_options(-fsanitize=${FL_SANITIZE} -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${FL_SANITIZE})
   if(FL_FUZZ)

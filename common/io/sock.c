@@ -253,7 +253,7 @@ int fl_sock_error(int fd)
 /* recv and send are points where a thread may be cancelled, and in a process of several threads the
  * C library pays for that in every call. Nobody is cancelled here, so the kernel is asked directly;
  * sanitizers want to see the library's. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef FL_SANITIZED
 static ssize_t receive(int fd, void *into, size_t n)
 {
     return recv(fd, into, n, 0);
@@ -350,7 +350,7 @@ void fl_sock_widen_window(int fd, int bytes, bool grows)
 
 void fl_sock_wake_at(int fd, int bytes)
 {
-    set_int(fd, SOL_SOCKET, SO_RCVLOWAT, bytes);
+    set_int(fd, SOL_SOCKET, SO_RCVLOWAT, bytes > 0 ? bytes : 1);
 }
 
 void fl_sock_finish(int fd)

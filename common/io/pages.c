@@ -1,7 +1,7 @@
 #include "common/io/pages.h"
 
 /* Sanitizers watch what malloc gives out. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef FL_SANITIZED
 #include <stdlib.h>
 
 void *fl_pages_new(size_t bytes)
@@ -25,6 +25,8 @@ void *fl_pages_new(size_t bytes)
 
 void fl_pages_free(void *block, size_t bytes)
 {
-    (void)munmap(block, bytes);
+    if (munmap(block, bytes) < 0) { /* the hole would be one mapping more than vm.max_map_count */
+        (void)madvise(block, bytes, MADV_DONTNEED);
+    }
 }
 #endif

@@ -7,6 +7,7 @@
 #include "common/model/tls_fault.h"
 #include "common/tls/tls_terms.h"
 #include "sidecar/proxy/exchange.h"
+#include "sidecar/proxy/incoming_head.h"
 #include "sidecar/proxy/outgoing_head.h"
 #include "sidecar/proxy/relay.h"
 #include "sidecar/proxy/upstream.h"
@@ -309,7 +310,7 @@ static enum fl_attempt_step parse(struct fl_exchange *x)
         if (len == 0 || x->to_client.left > 0) {
             return FL_ATTEMPT_WAIT;
         }
-        ptrdiff_t end = fl_buffer_head_end(a->in);
+        ptrdiff_t end = fl_incoming_head_end(a->in);
         if (end < 0) {
             enum fl_http_error sniffed = fl_response_sniff(at, len);
             return bad_head(x, sniffed != FL_HTTP_ERR_NONE ? sniffed : (enum fl_http_error) - end);
@@ -344,34 +345,10 @@ static enum fl_attempt_step parse(struct fl_exchange *x)
     }
 }
 
-/* Room for more of a head: a larger buffer, or the front of this one. False: no buffer now. */
 static bool make_room(struct fl_exchange *x)
 {
-    struct fl_attempt *a = &x->attempt;
-    struct fl_buffers *pool = &x->worker->buffers;
-    if (a->in == NULL) {
-        a->in = fl_buffer_take(pool, FL_BUFFER_16K, FL_BUFFER_FOR_ANSWER);
-        return a->in != NULL;
-    }
-    if (fl_buffer_room(a->in) > 0) {
-        return true;
-    }
-    if (a->in->start > 0) {
-        memmove(a->in->bytes, fl_buffer_at(a->in), fl_buffer_len(a->in));
-        a->in->end -= a->in->start;
-        a->in->start = 0;
-        return true;
-    }
-    struct fl_buffer *larger = fl_buffer_take(pool, FL_BUFFER_64K, FL_BUFFER_FOR_ANSWER);
-    if (larger == NULL) {
-        return false;
-    }
-    memcpy(larger->bytes, a->in->bytes, a->in->end);
-    larger->end = a->in->end;
-    larger->scan = a->in->scan;
-    fl_buffer_give(pool, &a->in);
-    a->in = larger;
-    return true;
+    return fl_incoming_head_room(&x->worker->buffers, &x->attempt.in, FL_BUFFER_16K,
+                                 FL_BUFFER_FOR_ANSWER);
 }
 
 static ssize_t read_in(struct fl_exchange *x)

@@ -1,24 +1,32 @@
 #include "sidecar/proxy/buffer.h"
 
-#include "common/http1/head_parse.h"
+#include "common/http1/body_frame.h"
 #include "common/io/pages.h"
 
 /* 4K: one page with what is before its bytes. */
 static const uint32_t caps[FL_BUFFER_SIZES] = {4096 - sizeof(struct fl_buffer), 16384 + 2048,
                                                65536};
+_Static_assert(FL_BODY_TRAILER_LINE_MAX <= 4096 - sizeof(struct fl_buffer), "any holds a cut one");
+
+enum { TRIM_MOST = 1024 }; /* of a size, in one go: some milliseconds */
+
+static size_t block_bytes(enum fl_buffer_size size)
+{
+    return fl_pages_bytes(sizeof(struct fl_buffer) + caps[size]);
+}
 
 void fl_buffers_init(struct fl_buffers *b, uint64_t limit_bytes)
 {
     *b = (struct fl_buffers){.limit_bytes = limit_bytes};
 }
 
-static void drop(struct fl_buffers *b, unsigned size, uint32_t count)
+static void drop(struct fl_buffers *b, enum fl_buffer_size size, uint32_t count)
 {
     for (; count > 0 && b->free[size] != NULL; count--) {
         struct fl_buffer *one = b->free[size];
         b->free[size] = one->next;
         b->free_count[size]--;
-        fl_pages_free(one, sizeof *one + caps[size]);
+        fl_pages_free(one, block_bytes(size));
     }
 }
 
@@ -29,15 +37,12 @@ void fl_buffers_done(struct fl_buffers *b)
     }
 }
 
-size_t fl_buffers_trim(struct fl_buffers *b)
+void fl_buffers_trim(struct fl_buffers *b)
 {
-    size_t freed = 0;
     for (unsigned i = 0; i < FL_BUFFER_SIZES; i++) {
-        freed += (size_t)b->free_low[i] * caps[i];
-        drop(b, i, b->free_low[i]);
+        drop(b, i, b->free_low[i] < TRIM_MOST ? b->free_low[i] : TRIM_MOST);
         b->free_low[i] = b->free_count[i];
     }
-    return freed;
 }
 
 uint32_t fl_buffer_bytes(enum fl_buffer_size size)
@@ -73,10 +78,10 @@ bool fl_buffers_scarce(const struct fl_buffers *b)
 enum fl_buffer_size fl_buffers_fit(const struct fl_buffers *b, enum fl_buffer_size best)
 {
     enum fl_buffer_size size = best;
-    if (size == FL_BUFFER_64K && used(b) + caps[size] > b->limit_bytes / 16 * 6) {
+    if (size == FL_BUFFER_64K && used(b) + block_bytes(size) > b->limit_bytes / 16 * 6) {
         size = FL_BUFFER_16K;
     }
-    if (size == FL_BUFFER_16K && used(b) + caps[size] > b->limit_bytes / 16 * 7) {
+    if (size == FL_BUFFER_16K && used(b) + block_bytes(size) > b->limit_bytes / 16 * 7) {
         size = FL_BUFFER_4K;
     }
     return size;
@@ -100,7 +105,7 @@ bool fl_buffers_allow(struct fl_buffers *b, size_t bytes, enum fl_buffer_use use
 struct fl_buffer *fl_buffer_take(struct fl_buffers *b, enum fl_buffer_size size,
                                  enum fl_buffer_use use)
 {
-    if (!fl_buffers_allow(b, caps[size], use)) {
+    if (!fl_buffers_allow(b, block_bytes(size), use)) {
         return NULL;
     }
     struct fl_buffer *one = b->free[size];
@@ -111,7 +116,7 @@ struct fl_buffer *fl_buffer_take(struct fl_buffers *b, enum fl_buffer_size size,
             b->free_low[size] = b->free_count[size];
         }
     } else {
-        one = fl_pages_new(sizeof *one + caps[size]);
+        one = fl_pages_new(block_bytes(size));
         if (one == NULL) {
             refuse(b);
             return NULL;
@@ -121,16 +126,8 @@ struct fl_buffer *fl_buffer_take(struct fl_buffers *b, enum fl_buffer_size size,
     }
     one->next = NULL;
     one->start = one->end = one->scan = 0;
-    atomic_store_explicit(&b->used_bytes, used(b) + caps[size], memory_order_relaxed);
+    atomic_store_explicit(&b->used_bytes, used(b) + block_bytes(size), memory_order_relaxed);
     return one;
-}
-
-ptrdiff_t fl_buffer_head_end(struct fl_buffer *b)
-{
-    size_t scan = b->scan;
-    ptrdiff_t end = fl_head_end(fl_buffer_at(b), fl_buffer_len(b), &scan);
-    b->scan = end == 0 ? (uint32_t)scan : 0;
-    return end;
 }
 
 void fl_buffer_give(struct fl_buffers *b, struct fl_buffer **buffer)
@@ -143,7 +140,7 @@ void fl_buffer_give(struct fl_buffers *b, struct fl_buffer **buffer)
     one->next = b->free[one->size];
     b->free[one->size] = one;
     b->free_count[one->size]++;
-    atomic_store_explicit(&b->used_bytes, used(b) - one->cap, memory_order_relaxed);
+    atomic_store_explicit(&b->used_bytes, used(b) - block_bytes(one->size), memory_order_relaxed);
     if (b->wanted && used(b) < b->refused_at && b->on_return != NULL) {
         b->on_return(b);
     }

@@ -18,7 +18,7 @@ struct fl_buffer {
     struct fl_buffer *next;   /* free list, or the owner's chain */
     uint32_t cap, start, end; /* bytes [start, end) are filled */
     enum fl_buffer_size size;
-    uint32_t scan; /* so many of them hold no end of a head (fl_buffer_head_end) */
+    uint32_t scan; /* so many from start on hold no end of a head (incoming_head.h) */
     char bytes[];
 };
 
@@ -26,7 +26,7 @@ struct fl_buffers {
     struct fl_buffer *free[FL_BUFFER_SIZES];
     uint32_t free_count[FL_BUFFER_SIZES];
     uint32_t free_low[FL_BUFFER_SIZES]; /* fewest free since the last trim: surely not needed */
-    _Atomic uint64_t used_bytes;        /* handed out; own thread writes */
+    _Atomic uint64_t used_bytes;        /* handed out, in whole pages; own thread writes */
     uint64_t limit_bytes;
     bool wanted;         /* a take was refused since somebody last looked */
     uint64_t refused_at; /* the most that was in use when one was: below it, it may succeed */
@@ -54,10 +54,8 @@ FL_MUST_USE struct fl_buffer *fl_buffer_take(struct fl_buffers *b, enum fl_buffe
 FL_MUST_USE bool fl_buffers_allow(struct fl_buffers *b, size_t bytes, enum fl_buffer_use use);
 /* *buffer = NULL afterwards; NULL is fine. */
 void fl_buffer_give(struct fl_buffers *b, struct fl_buffer **buffer);
-/* As fl_head_end, for a head that begins at start: how far it was searched is kept. */
-FL_MUST_USE ptrdiff_t fl_buffer_head_end(struct fl_buffer *b);
-/* Frees what was never needed since the last call; returns how many bytes. */
-size_t fl_buffers_trim(struct fl_buffers *b);
+/* Frees what was never needed since the last call, but not so many at once that it takes long. */
+void fl_buffers_trim(struct fl_buffers *b);
 uint32_t fl_buffer_bytes(enum fl_buffer_size size);
 /* The smallest size for so many bytes; 64 KiB for more. */
 enum fl_buffer_size fl_buffer_size_for(size_t bytes);

@@ -9,6 +9,7 @@
 #include "sidecar/proxy/buffer.h"
 #include "sidecar/proxy/exchange.h"
 #include "sidecar/proxy/exchange_judge.h"
+#include "sidecar/proxy/incoming_head.h"
 #include "sidecar/proxy/worker.h"
 
 enum {
@@ -151,7 +152,7 @@ static bool look(struct fl_client *c)
 {
     size_t limit = (size_t)config_of(c)->header_limit_bytes;
     size_t len = fl_buffer_len(c->in);
-    ptrdiff_t end = fl_buffer_head_end(c->in);
+    ptrdiff_t end = fl_incoming_head_end(c->in);
     if (end < 0) {
         refuse_error(c, (enum fl_http_error) - end);
         return true;
@@ -177,37 +178,17 @@ static bool look(struct fl_client *c)
     return true;
 }
 
-/* Room for more of a head. False: no buffer now, the client waits for one. */
+/* False: no buffer now, the client waits for one. */
 static bool make_room(struct fl_client *c)
 {
-    struct fl_buffers *pool = &c->worker->buffers;
-    if (c->in != NULL && fl_buffer_room(c->in) > 0) {
-        return true;
-    }
-    if (c->in != NULL && c->in->start > 0) {
-        memmove(c->in->bytes, fl_buffer_at(c->in), fl_buffer_len(c->in));
-        c->in->end -= c->in->start;
-        c->in->start = 0;
-        return true;
-    }
-    enum fl_buffer_size size = c->in == NULL                 ? FL_BUFFER_4K
-                               : c->in->size == FL_BUFFER_4K ? FL_BUFFER_16K
-                                                             : FL_BUFFER_64K;
-    struct fl_buffer *b =
-        fl_buffer_take(pool, size, c->in == NULL ? FL_BUFFER_FOR_HEAD : FL_BUFFER_FOR_LONG_HEAD);
-    if (b == NULL) {
+    bool first = c->in == NULL;
+    if (!fl_incoming_head_room(&c->worker->buffers, &c->in, FL_BUFFER_4K,
+                               first ? FL_BUFFER_FOR_HEAD : FL_BUFFER_FOR_LONG_HEAD)) {
         if (fl_list_empty(&c->waiting)) {
             fl_list_append(&c->worker->starved, &c->waiting);
         }
         return false;
     }
-    if (c->in != NULL) {
-        memcpy(b->bytes, c->in->bytes, c->in->end);
-        b->end = c->in->end;
-        b->scan = c->in->scan;
-        fl_buffer_give(pool, &c->in);
-    }
-    c->in = b;
     return true;
 }
 

@@ -11,11 +11,11 @@
 #include "sidecar/proxy/worker.h"
 
 enum {
-    ROUNDS = 4,            /* reads of one run, then other connections have their turn */
-    SPLICE_ROUNDS = 1,     /* the less often, the more is there at once */
-    BODY_SLICES = 6,       /* chunk head, data, CRLF; last chunk, trailers, empty line */
-    RECORD_BYTES = 32768,  /* of TLS, and more than one at its longest */
-    STATUS_LINE_MAX = 120, /* rewritten, reason included */
+    ROUNDS = 4,             /* reads of one run, then other connections have their turn */
+    SPLICE_ROUNDS = 1,      /* the less often, the more is there at once */
+    BODY_SLICES = 6,        /* chunk head, data, CRLF; last chunk, trailers, empty line */
+    TLS_HELD_BYTES = 32768, /* more than the record that TLS has read the beginning of */
+    STATUS_LINE_MAX = 120,  /* rewritten, reason included */
 };
 
 static bool keeps_client(const struct fl_exchange *x)
@@ -451,7 +451,7 @@ static void wait_for_more(struct fl_exchange *x)
     int bytes = 0;
     if (r->large && up->window.state == FL_WINDOW_WIDE) {
         bytes = fl_patience_for(&up->patience, fl_body_frame_remaining(&r->frame),
-                                up->tls != NULL ? RECORD_BYTES : 0,
+                                up->tls != NULL ? TLS_HELD_BYTES : 0,
                                 x->worker->wide_grows ? FL_PATIENCE_BYTES : FL_PATIENCE_FEW_BYTES);
     }
     fl_upstream_wake_at(up, bytes);

@@ -18,7 +18,7 @@ enum {
     HOUSE_MS = 2000,
     QUEUE_MS = 5,
     REFUSALS = 32,
-    GIVE_BACK_BYTES = 32 * 1024,
+    GIVE_BACK_BYTES = 8 * 1024,
 };
 
 /* Peers that were removed or drained keep no idle connection; afterwards nothing of this thread but
@@ -164,7 +164,8 @@ static void on_queue_timer(struct fl_timer *t)
 static void on_house(struct fl_timer *t)
 {
     struct fl_worker *w = fl_container_of(t, struct fl_worker, house_timer);
-    size_t freed = fl_buffers_trim(&w->buffers);
+    size_t freed = 0;
+    fl_buffers_trim(&w->buffers);
     fl_pipes_trim(&w->pipes, false);
     TRIM(fl_exchange, w->free_exchanges, freed)
     TRIM(fl_client, w->free_clients, freed)

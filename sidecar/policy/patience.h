@@ -2,8 +2,8 @@
  * (which wakes the reader) cost the same however little there is; a source that is fast gives much
  * a moment later. So where it has proved to be fast, and much of the body is still to come, the
  * kernel tells us only of FL_PATIENCE_BYTES at once, or of the rest. A wait that is longer than
- * FL_PATIENCE_MS ends that until it has proved itself anew: nothing that trickles is held back.
- * Pure. */
+ * FL_PATIENCE_MS ends that until it has proved itself anew, each time by twice as much: what
+ * trickles is held back once, and what comes in bursts once in some MiB. Pure. */
 #ifndef FL_SIDECAR_POLICY_PATIENCE_H
 #define FL_SIDECAR_POLICY_PATIENCE_H
 
@@ -20,7 +20,8 @@ enum {
 
 struct fl_patience { /* zeroed: none */
     int64_t since_ms;
-    uint32_t bytes; /* that came since then */
+    uint32_t bytes; /* that came since then, or since it is proven */
+    uint8_t losses; /* waits in vain that are not forgiven */
     bool proven;
 };
 

@@ -12,7 +12,6 @@
 #include "sidecar/proxy/exchange_events.h"
 #include "sidecar/proxy/exchange_judge.h"
 #include "sidecar/proxy/relay.h"
-#include "sidecar/proxy/upstream.h"
 #include "sidecar/proxy/worker.h"
 
 /* Between the tries of a held exchange: the pause doubles up to the second figure. */
@@ -505,7 +504,7 @@ static void ran_out(struct fl_exchange *x, enum fl_due_what what)
         fl_relay_continue(x);
         break;
     case FL_DUE_PATIENCE:
-        fl_upstream_lose_patience(x->attempt.up);
+        fl_relay_hurry(x);
         break;
     case FL_DUE_STALL:
         enter(x, fl_judge_relayed(x, FL_OUTCOME_STALLED));

@@ -457,6 +457,11 @@ static void wait_for_more(struct fl_exchange *x)
     fl_upstream_wake_at(up, bytes);
 }
 
+void fl_relay_hurry(struct fl_exchange *x)
+{
+    fl_upstream_lose_patience(x->attempt.up);
+}
+
 enum fl_relay_step fl_relay_run(struct fl_exchange *x)
 {
     struct fl_relay *r = &x->relay;

@@ -28,6 +28,8 @@ bool fl_relay_flush(struct fl_exchange *x);
 /* Sends an interim answer at once; false: nothing could be prepared (it is left out). */
 bool fl_relay_interim(struct fl_exchange *x, const char *bytes,
                       const struct fl_response_head *head);
+/* More has not come within FL_PATIENCE_MS: what is there goes on with the next run. */
+void fl_relay_hurry(struct fl_exchange *x);
 /* Our own 100 Continue, after the backend was silent. */
 void fl_relay_continue(struct fl_exchange *x);
 

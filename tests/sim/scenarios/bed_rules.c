@@ -4,13 +4,28 @@
 #include "sidecar/proxy/client.h"
 #include "sidecar/proxy/engine_state.h"
 #include "sidecar/proxy/exchange.h"
+#include "sidecar/proxy/upstream.h"
 #include "tests/sim/scenarios/user.h"
 
-enum { LATE_MS = 100, STUCK_MS = 200 };
+enum { LATE_MS = 100, STUCK_MS = 200, PATIENCE_MS = FL_PATIENCE_MS + 8 };
 
 static struct fl_client *client_of(struct fl_list *node)
 {
     return fl_container_of(node, struct fl_client, node);
+}
+
+/* What a store gives is held back only so long. */
+static void check_patience(const struct bed *b, const struct fl_client *c)
+{
+    const struct fl_exchange *x = c->exchange;
+    if (x == NULL || x->state != FL_X_RELAY || x->attempt.up == NULL ||
+        x->attempt.up->wake_at == 0 || fl_exchange_unsent(x) > 0) {
+        return;
+    }
+    bool runs = !fl_list_empty(&c->task.node) || !fl_list_empty(&x->again_task.node);
+    BED_MUST(runs || c->timer.at_ms <= bed_now_ms(b) + PATIENCE_MS,
+             "%s: waits for %d bytes and is not due for %lld ms", x->request_id,
+             x->attempt.up->wake_at, (long long)(c->timer.at_ms - bed_now_ms(b)));
 }
 
 /* Nothing armed and nothing to come is a hang. */
@@ -58,6 +73,7 @@ void bed_rules_running(struct bed *b)
         struct fl_worker *w = &b->engine->workers[i];
         fl_list_each (it, &w->clients) {
             check_client(b, client_of(it));
+            check_patience(b, client_of(it));
         }
         check_memory(w);
     }

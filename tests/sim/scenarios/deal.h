@@ -52,9 +52,9 @@ struct plan {
     uint32_t body_bytes;
     uint32_t head_bytes; /* padding of the head */
     bool trailers, http10, close;
-    const char *text;     /* instead of the made body */
-    const char *raw;      /* instead of the whole answer */
-    uint32_t surplus;     /* bytes behind the answer that nobody asked for */
+    const char *text; /* instead of the made body */
+    const char *raw;  /* instead of the whole answer */
+    uint32_t surplus; /* bytes behind the answer that nobody asked for; in a drip, a piece more */
     uint32_t piece_bytes; /* drip */
     uint32_t gush_bytes;  /* of the answer, that go at once before it drips */
     int64_t piece_ms;

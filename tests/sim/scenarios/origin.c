@@ -177,6 +177,10 @@ static void send_piece(struct sim_conn *c)
     size_t n = upto > s->out_at ? upto - s->out_at : 0;
     size_t piece = s->out_at < p->gush_bytes ? p->gush_bytes - s->out_at : p->piece_bytes;
     n = piece > 0 && n > piece ? piece : n;
+    size_t asked_for = s->out.len - p->surplus;
+    if (p->piece_bytes > 0 && s->out_at < asked_for && s->out_at + n > asked_for) {
+        n = asked_for - s->out_at;
+    }
     if (n > 0) {
         sim_send(c, s->out.bytes + s->out_at, n);
     }

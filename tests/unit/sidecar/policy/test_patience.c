@@ -56,12 +56,62 @@ static void a_wait_in_vain_ends_it_until_there_is_new_proof(void **state)
     struct fl_patience p = after(8, 0);
     fl_patience_lost(&p);
     assert_int_equal(fl_patience_for(&p, LARGE, 0, FL_PATIENCE_BYTES), 0);
-    for (unsigned i = 0; i < 7; i++) {
+    for (unsigned i = 0; i < 15; i++) {
         fl_patience_came(&p, 2000, PIECE);
     }
     assert_int_equal(fl_patience_for(&p, LARGE, 0, FL_PATIENCE_BYTES), 0);
-    fl_patience_came(&p, 2004, PIECE);
+    fl_patience_came(&p, 2008, PIECE);
     assert_int_equal(fl_patience_for(&p, LARGE, 0, FL_PATIENCE_BYTES), FL_PATIENCE_BYTES);
+}
+
+/* How many bytes it takes to prove itself. */
+static uint64_t proof(struct fl_patience *p, int64_t now_ms)
+{
+    uint64_t bytes = 0;
+    while (fl_patience_for(p, LARGE, 0, FL_PATIENCE_BYTES) == 0) {
+        fl_patience_came(p, now_ms, PIECE);
+        bytes += PIECE;
+        assert_true(bytes <= LARGE);
+    }
+    return bytes;
+}
+
+/* Each burst would be proof, and the end of each a wait in vain. */
+static void bursts_prove_less_each_time(void **state)
+{
+    (void)state;
+    struct fl_patience p = {0};
+    int64_t now_ms = 1000;
+    for (unsigned losses = 0; losses < 10; losses++) {
+        assert_int_equal(proof(&p, now_ms), 131072u << (losses < 5 ? losses : 5));
+        fl_patience_came(&p, now_ms, (4 << 20) - 1);
+        fl_patience_lost(&p);
+        now_ms += 1000;
+    }
+    proof(&p, now_ms);
+    for (unsigned i = 0; i < (4 << 20) / PIECE; i++) {
+        fl_patience_came(&p, now_ms += 10, PIECE);
+    }
+    fl_patience_lost(&p);
+    assert_int_equal(proof(&p, now_ms + 1000), 262144); /* the older ones are forgiven */
+}
+
+/* After five, a burst of less than 4 MiB in 128 ms is not waited for. */
+static void bursts_of_a_slow_source_are_let_through(void **state)
+{
+    (void)state;
+    struct fl_patience p = {0};
+    unsigned losses = 0;
+    for (unsigned burst = 0; burst < 100; burst++) {
+        for (unsigned i = 0; i < 64; i++) {
+            fl_patience_came(&p, 1000 + 50 * burst, PIECE); /* 20 MiB/s */
+        }
+        if (fl_patience_for(&p, LARGE, 0, FL_PATIENCE_BYTES) > 0) {
+            losses++;
+            fl_patience_lost(&p);
+        }
+    }
+    assert_in_range(losses, 1, 5);
 }
 
 int main(void)
@@ -70,6 +120,8 @@ int main(void)
         cmocka_unit_test(only_a_fast_source_is_waited_for),
         cmocka_unit_test(no_wait_is_for_more_than_comes),
         cmocka_unit_test(a_wait_in_vain_ends_it_until_there_is_new_proof),
+        cmocka_unit_test(bursts_prove_less_each_time),
+        cmocka_unit_test(bursts_of_a_slow_source_are_let_through),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

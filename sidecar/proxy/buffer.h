@@ -11,7 +11,8 @@
 
 #include "common/base/check.h"
 
-/* 16K: of a body, and 2 KiB for a head before it; such an answer takes one read and one send. */
+/* 4K: a page, of which 4064 are bytes. 16K: of a body, and 2 KiB for a head before it; such an
+ * answer takes one read and one send. */
 enum fl_buffer_size { FL_BUFFER_4K, FL_BUFFER_16K, FL_BUFFER_64K, FL_BUFFER_SIZES };
 
 struct fl_buffer {

@@ -1,6 +1,6 @@
 /* client - one downstream connection: reads request heads, keeps alive, ends in good order. Owns at
  * most one exchange at a time; pipelined requests wait in its buffer and are answered in order. Own
- * data thread only; <= 256 bytes while idle. */
+ * data thread only; 168 bytes, and idle it has nothing else. */
 #ifndef FL_SIDECAR_PROXY_CLIENT_H
 #define FL_SIDECAR_PROXY_CLIENT_H
 

@@ -52,7 +52,7 @@ struct fl_relay {
     bool close_delimited; /* the end of the connection ends the body (HTTP/1.0 client) */
     bool complete;        /* whole body read from the upstream */
     bool eof;             /* upstream finished sending */
-    bool large;           /* of known length, and enough for fl_splice */
+    bool large;           /* of known length, and enough for splice and patience */
     /* Bytes in attempt.in behind what is being sent, to be looked at again. */
     uint32_t tail_off, tail_len;
     uint64_t sent_bytes;        /* to the client, heads included (bytes_out) */

@@ -2,9 +2,9 @@
  * A receive buffer grows by itself with what is read from it (on loopback at once to 2 MiB), and it
  * stays full when the reader behind us then turns out to be slow: fifty such downloads are more
  * than the memory of a small container. So a source begins narrow, and is let go when enough of it
- * went on without waiting; one whose reader is slow (below some 600 KiB/s) is narrowed again. Three
- * setsockopt in the life of a connection that moves large bodies fast, none where bodies are small.
- * Own data thread only. */
+ * went on without waiting; one whose reader is slow (below some 600 KiB/s) is narrowed again. That
+ * is three setsockopt in the life of a connection that moves large bodies fast, and none where
+ * bodies are small. Own data thread only. */
 #ifndef FL_SIDECAR_PROXY_WINDOW_H
 #define FL_SIDECAR_PROXY_WINDOW_H
 

@@ -293,7 +293,7 @@ def test_silence_is_read_timeout(source, way):
         read_until(wire, FAST + PIECE)
         had_all = time.monotonic()
         assert wire.ended() is not None
-        assert 0.9 < time.monotonic() - had_all < 1.6
+        assert 0.9 < time.monotonic() - had_all < 3
 
 
 # -- that there is such a wait at all -------------------------------------------------------------------------------

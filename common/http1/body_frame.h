@@ -14,7 +14,7 @@
 
 enum {
     FL_BODY_OVERHEAD_MAX = 16384,    /* chunk extensions and leading zeros of one message */
-    FL_BODY_TRAILER_LINE_MAX = 4032, /* with CRLF: what the caller's buffer must be able to hold */
+    FL_BODY_TRAILER_LINE_MAX = 4000, /* with CRLF: what the caller's buffer must be able to hold */
     FL_CHUNK_HEAD_BYTES = 20,
 };
 

@@ -10,10 +10,5 @@
 
 FL_MUST_USE void *fl_pages_new(size_t bytes);  /* NULL = no memory */
 void fl_pages_free(void *block, size_t bytes); /* as many as were asked for */
-/* What a block of so many costs. */
-static inline size_t fl_pages_bytes(size_t bytes)
-{
-    return (bytes + 4095) & ~(size_t)4095;
-}
 
 #endif

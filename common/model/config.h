@@ -133,6 +133,8 @@ struct fl_listen_conf {
     const char *admin, *status;
 };
 
+#define FL_THREADS_MAX 4 /* data threads */
+
 struct fl_config {
     struct fl_arena arena;
     const char *file;

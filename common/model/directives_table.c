@@ -45,7 +45,7 @@ static const char *const repairs[] = {"report", "evict", NULL};
 static const struct fl_directive rows[] = {
     MAP(ROOT, "listen", LISTEN, .flags = FL_D_PRIVATE | FL_D_INLINE, .nginx = "listen", .doc = "The sockets of the sidecar."),
     ROW(ROOT, "id", TEXT, G(id), .fallback = "", .max = 128, .flags = FL_D_PRIVATE, .doc = "The pod's uid in a cluster; pushes must name it."),
-    ROW(ROOT, "threads", THREADS, G(threads), .fallback = "auto", .min = 1, .max = 64, .nginx = "worker_processes", .doc = "Data threads; `auto` follows the cgroup CPU quota, at most 4, and is 1 without a quota or under 2 CPUs."),
+    ROW(ROOT, "threads", THREADS, G(threads), .fallback = "auto", .min = 1, .max = FL_THREADS_MAX, .nginx = "worker_processes", .doc = "Data threads; `auto` follows the cgroup CPU quota, at most 4, and is 1 without a quota or under 2 CPUs."),
     ROW(ROOT, "hosts", TEXTS, G(hosts), .fallback = "s3.internal", .max = 253, .doc = "Base domains of bucket-in-host addressing (`bucket.s3.internal`)."),
     ROW(ROOT, "boot_probe", ENUM, G(boot_probe), .fallback = "enforce", .words = boot_probes, .doc = "When every backend is down at start: `enforce` exits with 1, `warn` logs and runs, `off` does not probe."),
     ROW(ROOT, "start_wait", DURATION, G(start_wait_ms), .fallback = "5s", MS, .doc = "How long `/_/started` waits for the members of service-backed backends."),

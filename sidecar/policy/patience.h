@@ -2,8 +2,9 @@
  * (which wakes the reader) cost the same however little there is; a source that is fast gives much
  * a moment later. So where it has proved to be fast, and much of the body is still to come, the
  * kernel tells us only of FL_PATIENCE_BYTES at once, or of the rest. A wait that is longer than
- * FL_PATIENCE_MS ends that until it has proved itself anew, each time by twice as much: what
- * trickles is held back once, and what comes in bursts once in some MiB. Pure. */
+ * FL_PATIENCE_MS ends that until it has proved itself anew, each time by twice as much (up to
+ * 4 MiB, and from the beginning after as much without such a wait): what trickles is held back
+ * once, and what comes in bursts once in some MiB. Pure. */
 #ifndef FL_SIDECAR_POLICY_PATIENCE_H
 #define FL_SIDECAR_POLICY_PATIENCE_H
 

@@ -10,11 +10,10 @@
 
 #include "common/base/addr.h"
 #include "common/base/list.h"
+#include "common/model/config.h"
 #include "common/model/outcome.h"
 #include "sidecar/policy/failed_request.h"
 #include "sidecar/policy/peer_health.h"
-
-#define FL_THREADS_MAX 4
 
 /* Written by its own data thread only (relaxed stores), read by anybody. */
 struct fl_peer_line {

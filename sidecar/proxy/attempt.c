@@ -351,6 +351,13 @@ static bool make_room(struct fl_exchange *x)
                                  FL_BUFFER_FOR_ANSWER);
 }
 
+/* The second try is given up before the first waits for room for its answer: it may be our own
+ * request, kept for it, that takes the room. */
+static bool must_make_room(struct fl_exchange *x)
+{
+    return make_room(x) || (fl_replay_forgo(x) && make_room(x));
+}
+
 static ssize_t read_in(struct fl_exchange *x)
 {
     struct fl_buffer *in = x->attempt.in;
@@ -394,7 +401,7 @@ static enum fl_attempt_step receive(struct fl_exchange *x)
         }
     }
     while (a->has_read || (a->up->readable && x->to_client.left == 0)) {
-        if (!a->has_read && !make_room(x)) {
+        if (!a->has_read && !must_make_room(x)) {
             fl_exchange_starve(x);
             return FL_ATTEMPT_WAIT;
         }

@@ -1,19 +1,11 @@
 #include "sidecar/proxy/buffer.h"
 
-#include "common/http1/body_frame.h"
 #include "common/io/pages.h"
 
-/* 4K: one page with what is before its bytes. */
-static const uint32_t caps[FL_BUFFER_SIZES] = {4096 - sizeof(struct fl_buffer), 16384 + 2048,
-                                               65536};
-_Static_assert(FL_BODY_TRAILER_LINE_MAX <= 4096 - sizeof(struct fl_buffer), "any holds a cut one");
+/* Whole pages, with the struct before the bytes. */
+static const uint32_t costs[FL_BUFFER_SIZES] = {4096, 20480, 69632};
 
 enum { TRIM_MOST = 1024 }; /* of a size, in one go: some milliseconds */
-
-static size_t block_bytes(enum fl_buffer_size size)
-{
-    return fl_pages_bytes(sizeof(struct fl_buffer) + caps[size]);
-}
 
 void fl_buffers_init(struct fl_buffers *b, uint64_t limit_bytes)
 {
@@ -26,7 +18,7 @@ static void drop(struct fl_buffers *b, enum fl_buffer_size size, uint32_t count)
         struct fl_buffer *one = b->free[size];
         b->free[size] = one->next;
         b->free_count[size]--;
-        fl_pages_free(one, block_bytes(size));
+        fl_pages_free(one, costs[size]);
     }
 }
 
@@ -45,16 +37,21 @@ void fl_buffers_trim(struct fl_buffers *b)
     }
 }
 
+uint32_t fl_buffer_cost(enum fl_buffer_size size)
+{
+    return costs[size];
+}
+
 uint32_t fl_buffer_bytes(enum fl_buffer_size size)
 {
-    return caps[size];
+    return costs[size] - (uint32_t)sizeof(struct fl_buffer);
 }
 
 enum fl_buffer_size fl_buffer_size_for(size_t bytes)
 {
-    return bytes <= caps[FL_BUFFER_4K]    ? FL_BUFFER_4K
-           : bytes <= caps[FL_BUFFER_16K] ? FL_BUFFER_16K
-                                          : FL_BUFFER_64K;
+    return bytes <= fl_buffer_bytes(FL_BUFFER_4K)    ? FL_BUFFER_4K
+           : bytes <= fl_buffer_bytes(FL_BUFFER_16K) ? FL_BUFFER_16K
+                                                     : FL_BUFFER_64K;
 }
 
 static uint64_t used(const struct fl_buffers *b)
@@ -78,10 +75,10 @@ bool fl_buffers_scarce(const struct fl_buffers *b)
 enum fl_buffer_size fl_buffers_fit(const struct fl_buffers *b, enum fl_buffer_size best)
 {
     enum fl_buffer_size size = best;
-    if (size == FL_BUFFER_64K && used(b) + block_bytes(size) > b->limit_bytes / 16 * 6) {
+    if (size == FL_BUFFER_64K && used(b) + costs[size] > b->limit_bytes / 16 * 6) {
         size = FL_BUFFER_16K;
     }
-    if (size == FL_BUFFER_16K && used(b) + block_bytes(size) > b->limit_bytes / 16 * 7) {
+    if (size == FL_BUFFER_16K && used(b) + costs[size] > b->limit_bytes / 16 * 7) {
         size = FL_BUFFER_4K;
     }
     return size;
@@ -105,7 +102,7 @@ bool fl_buffers_allow(struct fl_buffers *b, size_t bytes, enum fl_buffer_use use
 struct fl_buffer *fl_buffer_take(struct fl_buffers *b, enum fl_buffer_size size,
                                  enum fl_buffer_use use)
 {
-    if (!fl_buffers_allow(b, block_bytes(size), use)) {
+    if (!fl_buffers_allow(b, costs[size], use)) {
         return NULL;
     }
     struct fl_buffer *one = b->free[size];
@@ -116,17 +113,17 @@ struct fl_buffer *fl_buffer_take(struct fl_buffers *b, enum fl_buffer_size size,
             b->free_low[size] = b->free_count[size];
         }
     } else {
-        one = fl_pages_new(block_bytes(size));
+        one = fl_pages_new(costs[size]);
         if (one == NULL) {
             refuse(b);
             return NULL;
         }
-        one->cap = caps[size];
+        one->cap = fl_buffer_bytes(size);
         one->size = size;
     }
     one->next = NULL;
     one->start = one->end = one->scan = 0;
-    atomic_store_explicit(&b->used_bytes, used(b) + block_bytes(size), memory_order_relaxed);
+    atomic_store_explicit(&b->used_bytes, used(b) + costs[size], memory_order_relaxed);
     return one;
 }
 
@@ -140,7 +137,7 @@ void fl_buffer_give(struct fl_buffers *b, struct fl_buffer **buffer)
     one->next = b->free[one->size];
     b->free[one->size] = one;
     b->free_count[one->size]++;
-    atomic_store_explicit(&b->used_bytes, used(b) - block_bytes(one->size), memory_order_relaxed);
+    atomic_store_explicit(&b->used_bytes, used(b) - costs[one->size], memory_order_relaxed);
     if (b->wanted && used(b) < b->refused_at && b->on_return != NULL) {
         b->on_return(b);
     }

@@ -11,8 +11,8 @@
 
 #include "common/base/check.h"
 
-/* 4K: a page, of which 4064 are bytes. 16K: of a body, and 2 KiB for a head before it; such an
- * answer takes one read and one send. */
+/* Each is some bytes more in whole pages. 16K: of a body, and a head before it; such an answer
+ * takes one read and one send. */
 enum fl_buffer_size { FL_BUFFER_4K, FL_BUFFER_16K, FL_BUFFER_64K, FL_BUFFER_SIZES };
 
 struct fl_buffer {
@@ -50,14 +50,15 @@ void fl_buffers_done(struct fl_buffers *b);
  */
 FL_MUST_USE struct fl_buffer *fl_buffer_take(struct fl_buffers *b, enum fl_buffer_size size,
                                              enum fl_buffer_use use);
-/* Whether `bytes` in several buffers could be taken now; false counts as a refusal. Who takes some,
+/* Whether buffers that cost `bytes` could be taken now; false counts as a refusal. Who takes some,
  * is refused the rest and gives back would only wake himself. */
 FL_MUST_USE bool fl_buffers_allow(struct fl_buffers *b, size_t bytes, enum fl_buffer_use use);
 /* *buffer = NULL afterwards; NULL is fine. */
 void fl_buffer_give(struct fl_buffers *b, struct fl_buffer **buffer);
 /* Frees what was never needed since the last call, but not so many at once that it takes long. */
 void fl_buffers_trim(struct fl_buffers *b);
-uint32_t fl_buffer_bytes(enum fl_buffer_size size);
+uint32_t fl_buffer_bytes(enum fl_buffer_size size); /* its room */
+uint32_t fl_buffer_cost(enum fl_buffer_size size);  /* of the limit */
 /* The smallest size for so many bytes; 64 KiB for more. */
 enum fl_buffer_size fl_buffer_size_for(size_t bytes);
 /* Much is in use. Whoever holds some then goes as far as he can at once: a whole turn's worth of

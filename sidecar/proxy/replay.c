@@ -14,6 +14,8 @@ enum {
     WINDOW = 65536,    /* unsent bytes of a body that is not kept; reading pauses beyond */
     FRAMING_ROOM = 40, /* chunk head, CRLF, last chunk, CRLF around one decoded run */
 };
+_Static_assert(FL_BODY_TRAILER_LINE_MAX + FRAMING_ROOM < 4096 - sizeof(struct fl_buffer),
+               "what the smallest buffer has read, another such can take decoded");
 
 static uint64_t kept_limit(const struct fl_exchange *x)
 {
@@ -84,6 +86,16 @@ void fl_replay_unkeep(struct fl_exchange *x)
     drop_sent(x);
 }
 
+bool fl_replay_forgo(struct fl_exchange *x)
+{
+    bool forgoes = x->body.kept && x->body.sent_bytes > 0;
+    if (forgoes) {
+        count_unbuffered(x);
+        fl_replay_unkeep(x);
+    }
+    return forgoes;
+}
+
 /* How much to take at once: little for a backend that is slow, or while memory is scarce. */
 static enum fl_buffer_size step_of(const struct fl_exchange *x)
 {
@@ -103,13 +115,9 @@ static enum fl_buffer_use use_of(const struct fl_exchange *x)
 static struct fl_buffer *take(struct fl_exchange *x, enum fl_buffer_size size, size_t with_it)
 {
     struct fl_buffers *pool = &x->worker->buffers;
-    size_t bytes = fl_buffer_bytes(size) + with_it;
-    bool fits = fl_buffers_allow(pool, bytes, use_of(x));
-    if (!fits && x->body.kept && x->body.sent_bytes > 0) {
-        count_unbuffered(x);
-        fl_replay_unkeep(x);
-        fits = fl_buffers_allow(pool, bytes, use_of(x));
-    }
+    size_t cost = fl_buffer_cost(size) + with_it;
+    bool fits = fl_buffers_allow(pool, cost, use_of(x)) ||
+                (fl_replay_forgo(x) && fl_buffers_allow(pool, cost, use_of(x)));
     return fits ? fl_buffer_take(pool, size, use_of(x)) : NULL;
 }
 
@@ -370,8 +378,8 @@ static void hand_over(struct fl_exchange *x, size_t used, size_t len)
 static size_t chunked_step(const struct fl_exchange *x, const struct fl_buffer *raw)
 {
     size_t step = fl_buffer_bytes(step_of(x)) - FRAMING_ROOM, room = fl_buffer_room(raw);
-    size_t more = step > raw->end ? step - raw->end : room;
-    return more < room ? more : room;
+    FL_MUST(raw->end < step); /* no longer than a trailer line */
+    return step - raw->end < room ? step - raw->end : room;
 }
 
 /* Between two reads raw holds a cut trailer line, or nothing: then it goes back. */
@@ -388,7 +396,7 @@ static bool ready_raw(struct fl_exchange *x)
 {
     if (x->body.raw == NULL) {
         enum fl_buffer_size size = fl_buffers_fit(&x->worker->buffers, FL_BUFFER_16K);
-        x->body.raw = take(x, size, fl_buffer_bytes(FL_BUFFER_4K));
+        x->body.raw = take(x, size, fl_buffer_cost(FL_BUFFER_4K));
     }
     return x->body.raw != NULL;
 }

@@ -54,7 +54,9 @@ int fl_replay_iov(struct fl_exchange *x, struct iovec *iov,
 void fl_replay_sent(struct fl_exchange *x, size_t n);
 void fl_replay_rewind(struct fl_exchange *x); /* kept, or nothing was sent */
 void fl_replay_unkeep(
-    struct fl_exchange *x);                 /* no second try any more: sent bytes are given back */
+    struct fl_exchange *x); /* no second try any more: sent bytes are given back */
+/* For want of memory; false: nothing was to be had by that. */
+FL_MUST_USE bool fl_replay_forgo(struct fl_exchange *x);
 void fl_replay_done(struct fl_exchange *x); /* everything back */
 /* Everything that was sent could be sent again. */
 static inline bool fl_replay_can_rewind(const struct fl_replay *r)

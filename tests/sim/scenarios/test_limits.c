@@ -1,5 +1,6 @@
 /* Limits: connections, max_conns with its queue and its hold, memory for bytes in flight and for
  * bodies that may be sent again; the end of the process. */
+#include "common/http1/body_frame.h"
 #include "sidecar/proxy/engine_state.h"
 #include "tests/sim/scenarios/kit.h"
 
@@ -227,6 +228,56 @@ static void test_buffer_memory_uploads(void **state)
     }
 }
 
+/* Requests that are kept for a second try take the memory that their own answers need: one after
+ * the other gives up its second try, and none waits for what will not come. */
+static void test_buffer_memory_kept(void **state)
+{
+    (void)state;
+    for (unsigned n = 2; n <= 14; n++) {
+        struct bed *b = single(40 + n, KIT("buffer_memory: 256KiB", "s3", "", KIT_ONE, ""));
+        b->memory_short = true;
+        struct deal *deals[14];
+        for (unsigned k = 0; k < n; k++) {
+            deals[k] = kit_put(b, 62000 - 1500 * (k % 3));
+            deals[k]->body = DEAL_CHUNKED;
+            kit_plan(deals[k], (struct plan){.delay_ms = 100, .body_bytes = 300});
+            user_ask(b, deals[k]);
+        }
+        bed_run_for(b, 2000);
+        assert_int_equal(count(deals, n, 200, ""), n);
+        bed_run(b);
+        bed_end(b);
+    }
+}
+
+/* The longest line of a trailer, cut anywhere, where the smallest buffers are all there is. */
+static void test_buffer_memory_trailer(void **state)
+{
+    (void)state;
+    char line[FL_BODY_TRAILER_LINE_MAX + 64], text[sizeof line + 200];
+    for (unsigned threads = 1; threads <= 4; threads++) {
+        for (unsigned n = FL_BODY_TRAILER_LINE_MAX - 40; n <= FL_BODY_TRAILER_LINE_MAX + 40; n++) {
+            struct bed *b =
+                bed_new(n, threads, KIT("buffer_memory: 256KiB", "s3", "", KIT_ONE, ""));
+            origin_new(b, 0);
+            struct user_script pieces = {.send_bytes = n % 3 ? 3900 + n % 300 : 0, .send_ms = 1};
+            memset(line, 't', n);
+            snprintf(text, sizeof text,
+                     "PUT /bucket/key HTTP/1.1\r\nHost: s3.internal\r\n"
+                     "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX-T: %.*s\r\n\r\n",
+                     (int)(n - strlen("X-T: \r\n")), line);
+            struct deal *d = kit_put(b, 5);
+            d->raw = text;
+            user_dial(b, &pieces, &d, 1);
+            bed_run_for(b, 500);
+            bool fits = n <= FL_BODY_TRAILER_LINE_MAX;
+            kit_answered(d, fits ? 200 : 431, fits ? "" : "header_too_large");
+            bed_run(b);
+            bed_end(b);
+        }
+    }
+}
+
 /* Everything that takes a buffer, at once, and far too much of it: long heads both ways, hints,
  * trailers, chunked bodies, pipelines. What is answered is right; nobody is blamed; it passes. */
 static void test_buffer_memory_mixed(void **state)
@@ -403,6 +454,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_connection_cap),
     cmocka_unit_test(test_buffer_memory),
     cmocka_unit_test(test_buffer_memory_uploads),
+    cmocka_unit_test(test_buffer_memory_kept),
+    cmocka_unit_test(test_buffer_memory_trailer),
     cmocka_unit_test(test_buffer_memory_mixed),
     cmocka_unit_test(test_replay_memory),
     cmocka_unit_test(test_replay_until_answered),

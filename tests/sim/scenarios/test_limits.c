@@ -233,15 +233,20 @@ static void test_buffer_memory_uploads(void **state)
 static void test_buffer_memory_kept(void **state)
 {
     (void)state;
-    for (unsigned n = 2; n <= 14; n++) {
-        struct bed *b = single(40 + n, KIT("buffer_memory: 256KiB", "s3", "", KIT_ONE, ""));
+    for (unsigned seed = 437; seed < 597; seed++) {
+        struct bed *b = single(seed, KIT("buffer_memory: 256KiB", "s3", "", KIT_ONE, ""));
         b->memory_short = true;
-        struct deal *deals[14];
+        struct fl_rng *rng = sim_rng(b->world);
+        struct deal *deals[9];
+        unsigned n = 3 + seed % 7;
         for (unsigned k = 0; k < n; k++) {
-            deals[k] = kit_put(b, 62000 - 1500 * (k % 3));
-            deals[k]->body = DEAL_CHUNKED;
-            kit_plan(deals[k], (struct plan){.delay_ms = 100, .body_bytes = 300});
-            user_ask(b, deals[k]);
+            struct user_script pieces = {.send_bytes = 1000 + fl_rng_below(rng, 40000),
+                                         .send_ms = fl_rng_below(rng, 3)};
+            deals[k] = kit_put(b, 40000 + fl_rng_below(rng, 25000));
+            deals[k]->body = seed % 4 ? DEAL_CHUNKED : DEAL_LENGTH;
+            deals[k]->chunk_bytes = 10000;
+            kit_plan(deals[k], (struct plan){.delay_ms = 100});
+            user_dial(b, &pieces, &deals[k], 1);
         }
         bed_run_for(b, 2000);
         assert_int_equal(count(deals, n, 200, ""), n);

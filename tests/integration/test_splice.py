@@ -2,7 +2,6 @@
 the ones that are copied. A connection to the peer is trusted with it after 480 KiB that nobody had to wait for."""
 import os
 import re
-import subprocess
 import time
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from bed.config import http
 from bed.origin import generated
 from bed.process import wait_until
+from bed.tracing import traced
 from bed.wire import Ended
 
 MIB = 1 << 20
@@ -47,14 +47,8 @@ def test_one_answer_after_another_arrives_whole(fast):
 
 def test_the_bytes_do_not_pass_through_the_process(fast):
     trace = fast.config_file + ".strace"
-    tracer = subprocess.Popen(["strace", "-f", "-qq", "-e", "trace=splice,recvfrom", "-p", str(fast.pid), "-o", trace])
-    try:
-        wait_until("strace", lambda: os.path.exists(trace))
-        time.sleep(0.5)
+    with traced(fast, "splice,recvfrom", trace):
         assert fast.client.request("GET", "/large").response().body == generated(SIZE)
-    finally:
-        tracer.terminate()
-        tracer.wait(10)
     with open(trace, encoding="ascii", errors="replace") as f:
         lines = f.read().splitlines()
 

@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import threading
 import time
 
@@ -15,6 +14,7 @@ from bed.play import meet, parallel
 from bed.process import wait_until
 from bed.sidecar import chain
 from bed.tls import certs, pattern, tls_server
+from bed.tracing import traced
 from bed.wire import Ended, chunked, head
 
 NAME = "store.example"
@@ -156,25 +156,15 @@ def test_a_kept_connection_that_the_server_closed_is_not_used(sidecar, tls_serve
 
 def test_system_calls_per_request(sidecar, tls_server, pki, folder):
     """On a kept connection: one recv and one send on each side, as without TLS."""
-    if not shutil.which("strace"):
-        pytest.skip("no strace")
     server = tls_server(pki.good)
     s = sidecar(http(server, tls=tls(pki)))
     count, output = 100, os.path.join(folder, "strace")
     with s.wire() as wire:
         for _ in range(5):
             assert wire.request("GET", "/bytes/1024").response("GET").status == 200
-        tracer = subprocess.Popen(["strace", "-f", "-qq", "-e", "trace=%network,read,write,readv,writev,epoll_ctl",
-                                   "-p", str(s.pid), "-o", output], stderr=subprocess.PIPE, text=True)
-        try:
-            time.sleep(1.0)
-            if tracer.poll() is not None:
-                pytest.skip("strace cannot attach: " + tracer.stderr.read())
+        with traced(s, "%network,read,write,readv,writev,epoll_ctl", output):
             for _ in range(count):
                 assert wire.request("GET", "/bytes/1024").response("GET").status == 200
-        finally:
-            tracer.send_signal(signal.SIGINT)
-            tracer.wait()
     calls = re.findall(r"^\d+ +(\w+)\(", open(output, encoding="ascii").read(), re.M)
     data = [c for c in calls if c in ("recvfrom", "sendto", "sendmsg", "recvmsg")]
     # the answer's head and body are two records, which may come in two pieces

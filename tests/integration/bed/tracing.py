@@ -1,11 +1,8 @@
 """System calls of a sidecar's data thread, request by request, as strace sees them. `./dev test` installs it; without it these
 tests fail."""
-import os
 import re
 import subprocess
 from contextlib import contextmanager
-
-from bed.process import wait_until
 
 WAITING = ("epoll_wait", "epoll_pwait", "epoll_pwait2", "restart_syscall")
 
@@ -28,21 +25,11 @@ def calls_of(sidecar, wire, path, count, status):
     """Names of the calls between the first and the last of `count` GETs of path/mNNN over one kept connection, waiting
     left out."""
     trace_file = sidecar.config_file + ".strace"
-    if os.path.exists(trace_file):
-        os.unlink(trace_file)
     for _ in range(20):
         assert wire.request("GET", f"{path}/k").response().status == status
-    tracer = subprocess.Popen(["strace", "-f", "-qq", "-p", str(sidecar.pid), "-o", trace_file], stderr=subprocess.PIPE)
-    try:
-        wait_until("strace", lambda: os.path.exists(trace_file))
-        with open(trace_file, encoding="ascii", errors="replace") as trace:
-            wait_until("strace to be there", lambda: wire.request("GET", f"{path}/warm").response() and
-                       f"{path}/warm"[1:] in trace.read(), 10, 0.05)
+    with traced(sidecar, "all", trace_file):
         for i in range(count):
             assert wire.request("GET", f"{path}/m{i:03}").response().status == status
-    finally:
-        tracer.terminate()
-        tracer.wait(10)
     with open(trace_file, encoding="ascii", errors="replace") as f:
         lines = [line.split(None, 1) for line in f]
     server = next(tid for tid, text in lines if f"GET {path}/m000" in text)

@@ -9,6 +9,7 @@ import ssl
 import struct
 import threading
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -92,6 +93,15 @@ def read_head(wire):
     assert response.status == 200, repr(response)
 
 
+@contextmanager
+def begun(s, size):
+    """A connection on which the head of so large an answer has come."""
+    with s.wire() as wire:
+        wire.request("GET", f"/{size}")
+        read_head(wire)
+        yield wire
+
+
 def read_until(wire, n):
     """Reads until so many bytes of the body are in the buffer."""
     while len(wire.buffer) < n:
@@ -129,9 +139,7 @@ def gush_and_trickle(pieces, pause_s):
 @pytest.mark.parametrize("pause_s", [0.004, 0.025])
 def test_what_trickles_goes_on_piece_by_piece(source, way, pause_s):
     s = source(way, gush_and_trickle(40, pause_s))
-    with s.wire() as wire:
-        wire.request("GET", f"/{4 * MIB}")
-        read_head(wire)
+    with begun(s, 4 * MIB) as wire:
         assert_prompt(late_pieces(wire, s.source.sent, 40))
         read_until(wire, 4 * MIB)
         assert hashlib.sha256(wire.buffer).digest() == hashlib.sha256(pattern(4 * MIB)).digest()
@@ -140,9 +148,7 @@ def test_what_trickles_goes_on_piece_by_piece(source, way, pause_s):
 @pytest.mark.parametrize("way", ["clear", "TLSv1_3"])
 def test_a_body_of_more_than_4_gib(source, way):
     s = source(way, gush_and_trickle(20, 0.02))
-    with s.wire() as wire:
-        wire.request("GET", f"/{(5 << 30) + 7}")
-        read_head(wire)
+    with begun(s, (5 << 30) + 7) as wire:
         assert_prompt(late_pieces(wire, s.source.sent, 20))
         assert wire.buffer == pattern(FAST + 20 * PIECE)
 
@@ -172,9 +178,7 @@ def test_while_an_upload_goes_on(source, way):
 @pytest.mark.parametrize("way", ["clear", "TLSv1_3"])
 def test_while_the_sidecar_drains(source, way):
     s = source(way, gush_and_trickle(20, 0.02))
-    with s.wire() as wire:
-        wire.request("GET", f"/{4 * MIB}")
-        read_head(wire)
+    with begun(s, 4 * MIB) as wire:
         s.terminate()
         assert_prompt(late_pieces(wire, s.source.sent, 20))
         read_until(wire, 4 * MIB)
@@ -185,9 +189,7 @@ def test_while_the_sidecar_drains(source, way):
 def test_a_reader_that_stops_and_goes_on(source, way):
     """It stops while much is on its way, and once more where it trickles."""
     s = source(way, gush_and_trickle(60, 0.02))
-    with s.wire() as wire:
-        wire.request("GET", f"/{4 * MIB}")
-        read_head(wire)
+    with begun(s, 4 * MIB) as wire:
         read_until(wire, MIB)
         time.sleep(0.3)
         read_until(wire, FAST + PIECE)
@@ -287,9 +289,7 @@ def test_a_cut_is_seen_at_once(source, way, how):
 def test_silence_is_read_timeout(source, way):
     """The last bytes go on, and then it runs as ever."""
     s = source(way, cut("silence"), read_timeout="1s")
-    with s.wire() as wire:
-        wire.request("GET", f"/{4 * MIB}")
-        read_head(wire)
+    with begun(s, 4 * MIB) as wire:
         read_until(wire, FAST + PIECE)
         had_all = time.monotonic()
         assert wire.ended() is not None

@@ -226,7 +226,7 @@ def test_second_attempt_is_on_a_fresh_connection(sidecar, origin):
 def test_peer_that_closes_idle_connections(sidecar, origin):
     o = origin("a", idle_ms=100)
     s = sidecar(http(o, probe={"interval": "1s"}))  # so that a busy origin has closed by then, too
-    wait_until("some probes", lambda: o.requests >= 4)
+    wait_until("some probes", lambda: o.requests >= 5)
     assert o.accepted == o.requests, "each finds its connection closed, and opens another"
     assert s.events("backend unhealthy") == []
     assert all(e.end != "rst" for e in o.ledger())

@@ -13,9 +13,9 @@
 #include "common/base/span.h"
 #include "common/base/units.h"
 #include "common/io/read_file.h"
+#include "common/model/config.h"
 
 #define DESCRIPTORS_MAX 65536
-#define THREADS_MAX     4
 #define TRIM_BYTES      (64 * 1024)
 #define UNLIMITED       (UINT64_C(1) << 60) /* v1 says so with a number near 2^63 */
 
@@ -42,7 +42,7 @@ uint64_t fl_process_raise_descriptors(void)
 
 static unsigned clamp(uint64_t cpus)
 {
-    return cpus < 1 ? 1 : cpus > THREADS_MAX ? THREADS_MAX : (unsigned)cpus;
+    return cpus < 1 ? 1 : cpus > FL_THREADS_MAX ? FL_THREADS_MAX : (unsigned)cpus;
 }
 
 unsigned fl_process_threads_of(const char *cpu_max)

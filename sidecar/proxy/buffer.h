@@ -11,8 +11,9 @@
 
 #include "common/base/check.h"
 
-/* Each is some bytes more in whole pages. 16K: of a body, and a head before it; such an answer
- * takes one read and one send. */
+/* By what they are for; each costs whole pages, a little more than its name says or, 4K, just that
+ * with the struct in it. 16K: of a body, and a head before it; such an answer takes one read and
+ * one send. */
 enum fl_buffer_size { FL_BUFFER_4K, FL_BUFFER_16K, FL_BUFFER_64K, FL_BUFFER_SIZES };
 
 struct fl_buffer {

@@ -6,7 +6,7 @@
 
 void *fl_pages_new(size_t bytes)
 {
-    return malloc(bytes);
+    return aligned_alloc(4096, bytes);
 }
 
 void fl_pages_free(void *block, size_t bytes)

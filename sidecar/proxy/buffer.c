@@ -2,10 +2,21 @@
 
 #include "common/io/pages.h"
 
-/* Whole pages, with the struct before the bytes. */
-static const uint32_t costs[FL_BUFFER_SIZES] = {4096, 20480, 69632};
+static const uint32_t bytes_of[FL_BUFFER_SIZES] = {4096, 20480, 69632}; /* whole pages */
 
-enum { TRIM_MOST = 1024 }; /* of a size, in one go: some milliseconds */
+enum {
+    TRIM_MOST = 1024, /* of a size, in one go: some milliseconds */
+    SHELF_STRUCTS = 63,
+};
+
+/* A page of structs, each in a line of the cache of its own. */
+struct fl_buffer_shelf {
+    struct fl_buffer_shelf *next;
+    struct {
+        _Alignas(64) struct fl_buffer one;
+    } places[SHELF_STRUCTS];
+};
+_Static_assert(sizeof(struct fl_buffer_shelf) == 4096, "a page");
 
 void fl_buffers_init(struct fl_buffers *b, uint64_t limit_bytes)
 {
@@ -18,7 +29,9 @@ static void drop(struct fl_buffers *b, enum fl_buffer_size size, uint32_t count)
         struct fl_buffer *one = b->free[size];
         b->free[size] = one->next;
         b->free_count[size]--;
-        fl_pages_free(one, costs[size]);
+        fl_pages_free(one->bytes, one->cap);
+        one->next = b->bare;
+        b->bare = one;
     }
 }
 
@@ -26,6 +39,10 @@ void fl_buffers_done(struct fl_buffers *b)
 {
     for (unsigned i = 0; i < FL_BUFFER_SIZES; i++) {
         drop(b, i, UINT32_MAX);
+    }
+    for (struct fl_buffer_shelf *shelf; (shelf = b->shelves) != NULL;) {
+        b->shelves = shelf->next;
+        fl_pages_free(shelf, sizeof *shelf);
     }
 }
 
@@ -37,14 +54,9 @@ void fl_buffers_trim(struct fl_buffers *b)
     }
 }
 
-uint32_t fl_buffer_cost(enum fl_buffer_size size)
-{
-    return costs[size];
-}
-
 uint32_t fl_buffer_bytes(enum fl_buffer_size size)
 {
-    return costs[size] - (uint32_t)sizeof(struct fl_buffer);
+    return bytes_of[size];
 }
 
 enum fl_buffer_size fl_buffer_size_for(size_t bytes)
@@ -75,10 +87,10 @@ bool fl_buffers_scarce(const struct fl_buffers *b)
 enum fl_buffer_size fl_buffers_fit(const struct fl_buffers *b, enum fl_buffer_size best)
 {
     enum fl_buffer_size size = best;
-    if (size == FL_BUFFER_64K && used(b) + costs[size] > b->limit_bytes / 16 * 6) {
+    if (size == FL_BUFFER_64K && used(b) + bytes_of[size] > b->limit_bytes / 16 * 6) {
         size = FL_BUFFER_16K;
     }
-    if (size == FL_BUFFER_16K && used(b) + costs[size] > b->limit_bytes / 16 * 7) {
+    if (size == FL_BUFFER_16K && used(b) + bytes_of[size] > b->limit_bytes / 16 * 7) {
         size = FL_BUFFER_4K;
     }
     return size;
@@ -99,10 +111,41 @@ bool fl_buffers_allow(struct fl_buffers *b, size_t bytes, enum fl_buffer_use use
     return false;
 }
 
+static bool add_shelf(struct fl_buffers *b)
+{
+    struct fl_buffer_shelf *shelf = fl_pages_new(sizeof *shelf);
+    if (shelf == NULL) {
+        return false;
+    }
+    shelf->next = b->shelves;
+    b->shelves = shelf;
+    for (unsigned i = 0; i < SHELF_STRUCTS; i++) {
+        shelf->places[i].one.next = b->bare;
+        b->bare = &shelf->places[i].one;
+    }
+    return true;
+}
+
+static struct fl_buffer *make(struct fl_buffers *b, enum fl_buffer_size size)
+{
+    if (b->bare == NULL && !add_shelf(b)) {
+        return NULL;
+    }
+    struct fl_buffer *one = b->bare;
+    one->bytes = fl_pages_new(bytes_of[size]);
+    if (one->bytes == NULL) {
+        return NULL;
+    }
+    b->bare = one->next;
+    one->cap = bytes_of[size];
+    one->size = size;
+    return one;
+}
+
 struct fl_buffer *fl_buffer_take(struct fl_buffers *b, enum fl_buffer_size size,
                                  enum fl_buffer_use use)
 {
-    if (!fl_buffers_allow(b, costs[size], use)) {
+    if (!fl_buffers_allow(b, bytes_of[size], use)) {
         return NULL;
     }
     struct fl_buffer *one = b->free[size];
@@ -113,17 +156,15 @@ struct fl_buffer *fl_buffer_take(struct fl_buffers *b, enum fl_buffer_size size,
             b->free_low[size] = b->free_count[size];
         }
     } else {
-        one = fl_pages_new(costs[size]);
+        one = make(b, size);
         if (one == NULL) {
             refuse(b);
             return NULL;
         }
-        one->cap = fl_buffer_bytes(size);
-        one->size = size;
     }
     one->next = NULL;
     one->start = one->end = one->scan = 0;
-    atomic_store_explicit(&b->used_bytes, used(b) + costs[size], memory_order_relaxed);
+    atomic_store_explicit(&b->used_bytes, used(b) + bytes_of[size], memory_order_relaxed);
     return one;
 }
 
@@ -137,7 +178,7 @@ void fl_buffer_give(struct fl_buffers *b, struct fl_buffer **buffer)
     one->next = b->free[one->size];
     b->free[one->size] = one;
     b->free_count[one->size]++;
-    atomic_store_explicit(&b->used_bytes, used(b) - costs[one->size], memory_order_relaxed);
+    atomic_store_explicit(&b->used_bytes, used(b) - bytes_of[one->size], memory_order_relaxed);
     if (b->wanted && used(b) < b->refused_at && b->on_return != NULL) {
         b->on_return(b);
     }

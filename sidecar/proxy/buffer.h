@@ -11,21 +11,24 @@
 
 #include "common/base/check.h"
 
-/* By what they are for; each costs whole pages, a little more than its name says or, 4K, just that
- * with the struct in it. 16K: of a body, and a head before it; such an answer takes one read and
- * one send. */
+/* By what they are for; each is whole pages, as much as its name says or a little more. 16K: of a
+ * body, and a head before it; such an answer takes one read and one send. */
 enum fl_buffer_size { FL_BUFFER_4K, FL_BUFFER_16K, FL_BUFFER_64K, FL_BUFFER_SIZES };
 
+/* Lies beside others of its kind, not in front of its bytes: beginnings of pages share few lines of
+ * each cache. */
 struct fl_buffer {
-    struct fl_buffer *next;   /* free list, or the owner's chain */
+    struct fl_buffer *next; /* free list, or the owner's chain */
+    char *bytes;
     uint32_t cap, start, end; /* bytes [start, end) are filled */
     enum fl_buffer_size size;
     uint32_t scan; /* so many from start on hold no end of a head (incoming_head.h) */
-    char bytes[];
 };
 
 struct fl_buffers {
     struct fl_buffer *free[FL_BUFFER_SIZES];
+    struct fl_buffer *bare; /* structs without bytes */
+    struct fl_buffer_shelf *shelves;
     uint32_t free_count[FL_BUFFER_SIZES];
     uint32_t free_low[FL_BUFFER_SIZES]; /* fewest free since the last trim: surely not needed */
     _Atomic uint64_t used_bytes;        /* handed out, in whole pages; own thread writes */
@@ -58,8 +61,8 @@ FL_MUST_USE bool fl_buffers_allow(struct fl_buffers *b, size_t bytes, enum fl_bu
 void fl_buffer_give(struct fl_buffers *b, struct fl_buffer **buffer);
 /* Frees what was never needed since the last call, but not so many at once that it takes long. */
 void fl_buffers_trim(struct fl_buffers *b);
-uint32_t fl_buffer_bytes(enum fl_buffer_size size); /* its room */
-uint32_t fl_buffer_cost(enum fl_buffer_size size);  /* of the limit */
+/* Its room, and what it costs of the limit. */
+uint32_t fl_buffer_bytes(enum fl_buffer_size size);
 /* The smallest size for so many bytes; 64 KiB for more. */
 enum fl_buffer_size fl_buffer_size_for(size_t bytes);
 /* Much is in use. Whoever holds some then goes as far as he can at once: a whole turn's worth of

@@ -14,7 +14,7 @@ enum {
     WINDOW = 65536,    /* unsent bytes of a body that is not kept; reading pauses beyond */
     FRAMING_ROOM = 40, /* chunk head, CRLF, last chunk, CRLF around one decoded run */
 };
-_Static_assert(FL_BODY_TRAILER_LINE_MAX + FRAMING_ROOM < 4096 - sizeof(struct fl_buffer),
+_Static_assert(FL_BODY_TRAILER_LINE_MAX + FRAMING_ROOM < 4096,
                "what the smallest buffer has read, another such can take decoded");
 
 static uint64_t kept_limit(const struct fl_exchange *x)
@@ -115,7 +115,7 @@ static enum fl_buffer_use use_of(const struct fl_exchange *x)
 static struct fl_buffer *take(struct fl_exchange *x, enum fl_buffer_size size, size_t with_it)
 {
     struct fl_buffers *pool = &x->worker->buffers;
-    size_t cost = fl_buffer_cost(size) + with_it;
+    size_t cost = fl_buffer_bytes(size) + with_it;
     bool fits = fl_buffers_allow(pool, cost, use_of(x)) ||
                 (fl_replay_forgo(x) && fl_buffers_allow(pool, cost, use_of(x)));
     return fits ? fl_buffer_take(pool, size, use_of(x)) : NULL;
@@ -396,7 +396,7 @@ static bool ready_raw(struct fl_exchange *x)
 {
     if (x->body.raw == NULL) {
         enum fl_buffer_size size = fl_buffers_fit(&x->worker->buffers, FL_BUFFER_16K);
-        x->body.raw = take(x, size, fl_buffer_cost(FL_BUFFER_4K));
+        x->body.raw = take(x, size, fl_buffer_bytes(FL_BUFFER_4K));
     }
     return x->body.raw != NULL;
 }

@@ -74,7 +74,7 @@ static struct fl_span bucket_of_host(const struct fl_snapshot *s, struct fl_span
     size_t longest = 0;
     for (uint32_t i = 0; i < s->config->hosts.count; i++) {
         struct fl_span base = fl_span_of(s->config->hosts.items[i]);
-        if (fl_span_ieq(name, base)) {
+        if (fl_span_eq(name, base) || fl_span_ieq(name, base)) { /* nearly always as configured */
             return (struct fl_span){0};
         }
         if (base.len > longest && name.len > base.len + 1 &&
@@ -101,12 +101,15 @@ static struct fl_span at_least_root(struct fl_span path)
 
 /* As S3 reads it: "/" bucket rest, nothing collapsed. host_bucket empty: the bucket is in the path.
  */
-static struct reading read_s3(const struct fl_route_ask *ask, struct fl_span host_bucket,
+static struct reading read_s3(struct fl_span path, struct fl_span host_bucket,
                               char scratch[FL_ROUTE_SCRATCH])
 {
     bool in_host = host_bucket.len > 0, clean = true;
-    struct fl_span segment = in_host ? host_bucket : raw_segment(ask->path);
-    struct fl_span after = in_host ? ask->path : fl_span_from(ask->path, 1 + segment.len);
+    struct fl_span segment = in_host ? host_bucket : raw_segment(path);
+    struct fl_span after = in_host ? path : fl_span_from(path, 1 + segment.len);
+    if (!in_host && fl_span_find(path, '%') < 0) { /* as it stands */
+        return (struct reading){.bucket = segment, .whole = path, .rest = at_least_root(after)};
+    }
     scratch[0] = '/';
     size_t n = 1 + decode(segment, scratch + 1, FL_ROUTE_SCRATCH - 1, &clean);
     struct fl_span bucket = {scratch + 1, n - 1};
@@ -159,8 +162,22 @@ static bool resolve(char *path, size_t *len)
     return true;
 }
 
+/* Nothing to decode, and no empty or dotted segment. */
+static bool is_plain(struct fl_span path)
+{
+    char before = '\0';
+    for (size_t i = 0; i < path.len; i++) {
+        char c = path.ptr[i];
+        if (c == '%' || c == '\0' || (before == '/' && (c == '/' || c == '.'))) {
+            return false;
+        }
+        before = c;
+    }
+    return true;
+}
+
 /* As nginx reads it. False: 400. */
-static bool read_http(const struct fl_route_ask *ask, struct fl_span host_bucket,
+static bool read_http(struct fl_span path, struct fl_span host_bucket,
                       char scratch[FL_ROUTE_SCRATCH], struct reading *ret)
 {
     bool clean = true;
@@ -168,18 +185,22 @@ static bool read_http(const struct fl_route_ask *ask, struct fl_span host_bucket
     for (size_t i = 0; i < n; i++) {
         scratch[i] = fl_ascii_lower(scratch[i]);
     }
-    char *path = scratch + n;
-    size_t len = decode(ask->path, path, FL_ROUTE_SCRATCH - n, &clean);
-    if (!clean || !resolve(path, &len)) {
-        return false;
+    struct fl_span whole = path;
+    if (!is_plain(path)) {
+        char *plain = scratch + n;
+        size_t len = decode(path, plain, FL_ROUTE_SCRATCH - n, &clean);
+        if (!resolve(plain, &len)) {
+            return false;
+        }
+        whole = (struct fl_span){plain, len};
     }
-    ret->whole = ret->rest = (struct fl_span){path, len};
+    ret->whole = ret->rest = whole;
     ret->bucket = (struct fl_span){scratch, n};
     if (n == 0) {
-        ret->bucket = raw_segment(ret->whole);
-        ret->rest = at_least_root(fl_span_from(ret->whole, 1 + ret->bucket.len));
+        ret->bucket = raw_segment(whole);
+        ret->rest = at_least_root(fl_span_from(whole, 1 + ret->bucket.len));
     }
-    return true;
+    return clean;
 }
 
 /* Invalid routes answer 503 whatever the path is; they are read as they stand. */
@@ -238,11 +259,11 @@ static bool is_ours(const struct reading *reading)
 }
 
 /* Finds the route, and leaves in *reading how it reads the path. NULL: *ret_answer says why. */
-static const struct fl_snap_route *find(const struct fl_snapshot *s, const struct fl_route_ask *ask,
+static const struct fl_snap_route *find(const struct fl_snapshot *s, struct fl_span path,
                                         struct fl_span host_bucket, char *scratch,
                                         struct reading *reading, enum fl_answer *ret_answer)
 {
-    *reading = read_s3(ask, host_bucket, scratch);
+    *reading = read_s3(path, host_bucket, scratch);
     if (host_bucket.len == 0 && is_ours(reading)) {
         *ret_answer = FL_ANSWER_NOT_FOUND;
         return NULL;
@@ -253,7 +274,7 @@ static const struct fl_snap_route *find(const struct fl_snapshot *s, const struc
         return r;
     }
     struct reading resolved;
-    bool readable = read_http(ask, host_bucket, scratch, &resolved);
+    bool readable = read_http(path, host_bucket, scratch, &resolved);
     if (readable && host_bucket.len == 0 && is_ours(&resolved)) {
         *ret_answer = FL_ANSWER_NOT_FOUND;
         return NULL;
@@ -266,7 +287,7 @@ static const struct fl_snap_route *find(const struct fl_snapshot *s, const struc
     if (r && !readable) {
         *ret_answer = FL_ANSWER_BAD_REQUEST;
     }
-    *reading = read_s3(ask, host_bucket,
+    *reading = read_s3(path, host_bucket,
                        scratch); /* scratch was written over; the answer names the bucket */
     return NULL;
 }
@@ -275,19 +296,19 @@ void fl_route_find(const struct fl_snapshot *s, const struct fl_route_ask *ask,
                    char scratch[FL_ROUTE_SCRATCH], struct fl_routed *ret)
 {
     *ret = (struct fl_routed){.answer = FL_ANSWER_NONE};
-    struct fl_route_ask one = *ask;
-    if (is_char(ask->path, '*')) {
-        one.path = FL_SPAN("/"); /* OPTIONS * asks the service */
-    } else if (ask->path.len == 0 || ask->path.ptr[0] != '/') {
+    struct fl_span path = ask->path;
+    if (is_char(path, '*')) {
+        path = FL_SPAN("/"); /* OPTIONS * asks the service */
+    } else if (path.len == 0 || path.ptr[0] != '/') {
         ret->answer = FL_ANSWER_BAD_REQUEST;
         return;
     }
     struct fl_span host_bucket = bucket_of_host(s, ask->host);
     ret->bucket_in_host = host_bucket.len > 0;
     struct reading reading;
-    const struct fl_snap_route *r = find(s, &one, host_bucket, scratch, &reading, &ret->answer);
+    const struct fl_snap_route *r = find(s, path, host_bucket, scratch, &reading, &ret->answer);
     ret->bucket = reading.bucket;
-    ret->key = fl_span_from(one.path, ret->bucket_in_host ? 1 : 2 + raw_segment(one.path).len);
+    ret->key = fl_span_from(path, ret->bucket_in_host ? 1 : 2 + raw_segment(path).len);
     if (!r) {
         return;
     }

@@ -30,11 +30,11 @@ struct fl_routed {
     enum fl_answer answer; /* NONE, NO_ROUTE, NOT_FOUND ("/_/…" on the data listener), BAD_REQUEST,
                               BAD_ROUTE (policy set) */
     bool bucket_in_host;
-    struct fl_span bucket; /* decoded where needed, in scratch; empty = service level */
+    struct fl_span bucket; /* of the path, or decoded in scratch; empty = service level */
     struct fl_span key;    /* raw, without the leading "/" */
 };
 
-#define FL_ROUTE_SCRATCH 4096 /* for decoding; longer paths match by their first bytes */
+#define FL_ROUTE_SCRATCH 4096 /* for decoding; what is longer matches by its first bytes */
 
 void fl_route_find(const struct fl_snapshot *s, const struct fl_route_ask *ask,
                    char scratch[FL_ROUTE_SCRATCH], struct fl_routed *ret);

@@ -142,15 +142,14 @@ static void note(struct fl_head_seen *seen, struct fl_http_field *f)
     }
 }
 
-enum fl_http_error fl_head_fields_parse(const char *buf, struct fl_http_head *head, bool spaced_ok,
-                                        struct fl_head_seen *ret)
+enum fl_http_error fl_head_fields_parse(const char *buf, size_t bound, bool spaced_ok,
+                                        struct fl_http_head *head, struct fl_head_seen *ret)
 {
     const char *p = buf + head->fields_off;
-    const char *end = buf + head->length;
-    struct fl_scan_walk walk = {.base = buf, .next = head->fields_off, .len = head->length};
+    struct fl_scan_walk walk = {.base = buf, .next = head->fields_off, .len = bound};
     struct fl_http_field *f = head->fields;
     *ret = (struct fl_head_seen){0};
-    for (; p < end - 2; f++) {
+    for (; !fl_scan_is_crlf(p); f++) {
         if (f == head->fields + FL_HTTP_FIELDS_MAX) {
             return FL_HTTP_ERR_FIELDS_MANY;
         }
@@ -164,6 +163,7 @@ enum fl_http_error fl_head_fields_parse(const char *buf, struct fl_http_head *he
         }
     }
     head->count = (uint16_t)(f - head->fields);
+    head->length = (uint32_t)(p + 2 - buf);
     return FL_HTTP_ERR_NONE;
 }
 

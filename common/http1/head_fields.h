@@ -12,10 +12,12 @@ struct fl_head_seen {
     bool connection, expect, max_forwards;
 };
 
-/* Fields from head->fields_off to the empty line that ends buf[0, head->length). spaced_ok: white
- * space before the colon is marked, not refused (responses, RFC 9112 section 5.1). */
-FL_MUST_USE enum fl_http_error fl_head_fields_parse(const char *buf, struct fl_http_head *head,
-                                                    bool spaced_ok, struct fl_head_seen *ret);
+/* Fields from head->fields_off to the first empty line, which sets head->length; buf[0, bound) ends
+ * in one at the latest, and nothing behind it is read. spaced_ok: white space before the colon is
+ * marked, not refused (responses, RFC 9112 section 5.1). */
+FL_MUST_USE enum fl_http_error fl_head_fields_parse(const char *buf, size_t bound, bool spaced_ok,
+                                                    struct fl_http_head *head,
+                                                    struct fl_head_seen *ret);
 
 /* Marks what Connection names; says whether "close" and "keep-alive" are among it. */
 FL_MUST_USE enum fl_http_error fl_head_fields_connection(const char *buf, struct fl_http_head *head,

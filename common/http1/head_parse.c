@@ -299,6 +299,25 @@ static enum fl_http_error check_request(const char *buf, struct fl_head_seen *se
     return error;
 }
 
+/* The head that begins at buf[0], up to the first empty line behind its start line: [buf, buf +
+ * bound) ends in CRLFCRLF, so there is one. */
+static enum fl_http_error read_request(const char *buf, size_t bound, struct fl_request_head *ret,
+                                       struct fl_head_seen *seen)
+{
+    ret->head.start_off = (uint16_t)skip_empty_lines(buf, bound);
+    if (ret->head.start_off == bound) {
+        return FL_HTTP_ERR_START_LINE;
+    }
+    ret->max_forwards = -1;
+    ret->expect_continue = false;
+    enum fl_http_error error = parse_request_line(buf, bound, ret);
+    if (error == FL_HTTP_ERR_NONE) {
+        error = parse_target(buf, ret);
+    }
+    return error == FL_HTTP_ERR_NONE ? fl_head_fields_parse(buf, bound, false, &ret->head, seen)
+                                     : error;
+}
+
 enum fl_http_error fl_request_parse(const char *buf, size_t len, struct fl_request_head *ret)
 {
     if (len > FL_HTTP_HEAD_MAX) {
@@ -307,22 +326,31 @@ enum fl_http_error fl_request_parse(const char *buf, size_t len, struct fl_reque
     if (!ends_well(buf, len)) {
         return FL_HTTP_ERR_START_LINE;
     }
-    ret->head.length = (uint32_t)len;
-    ret->head.start_off = (uint16_t)skip_empty_lines(buf, len);
-    if (ret->head.start_off == len) {
-        return FL_HTTP_ERR_START_LINE;
-    }
-    ret->max_forwards = -1;
-    ret->expect_continue = false;
-    enum fl_http_error error = parse_request_line(buf, len, ret);
-    if (error == FL_HTTP_ERR_NONE) {
-        error = parse_target(buf, ret);
-    }
     struct fl_head_seen seen;
-    if (error == FL_HTTP_ERR_NONE) {
-        error = fl_head_fields_parse(buf, &ret->head, false, &seen);
+    enum fl_http_error error = read_request(buf, len, ret, &seen);
+    if (error == FL_HTTP_ERR_NONE && ret->head.length != len) {
+        return FL_HTTP_ERR_FIELD_NAME;
     }
     return error == FL_HTTP_ERR_NONE ? check_request(buf, &seen, ret) : error;
+}
+
+/* An end of a head behind the bytes that are there: every scan stops at it. */
+static bool put_stop(char *buf, size_t len)
+{
+    if (len + FL_HTTP_STOP_BYTES > FL_HTTP_HEAD_MAX) {
+        return false;
+    }
+    memcpy(buf + len, "\r\n\r\n", FL_HTTP_STOP_BYTES);
+    return true;
+}
+
+size_t fl_request_parse_at_once(char *buf, size_t len, struct fl_request_head *ret)
+{
+    struct fl_head_seen seen;
+    bool good = put_stop(buf, len) &&
+                read_request(buf, len + FL_HTTP_STOP_BYTES, ret, &seen) == FL_HTTP_ERR_NONE &&
+                ret->head.length <= len && check_request(buf, &seen, ret) == FL_HTTP_ERR_NONE;
+    return good ? ret->head.length : 0;
 }
 
 static enum fl_http_error parse_status_line(const char *buf, size_t len,
@@ -379,6 +407,31 @@ static void settle_response(enum fl_http_method method, struct fl_response_head 
     }
 }
 
+/* As read_request. */
+static enum fl_http_error read_response(const char *buf, size_t bound, struct fl_response_head *ret,
+                                        struct fl_head_seen *seen)
+{
+    ret->head.start_off = 0;
+    enum fl_http_error error = parse_status_line(buf, bound, ret);
+    return error == FL_HTTP_ERR_NONE ? fl_head_fields_parse(buf, bound, true, &ret->head, seen)
+                                     : error;
+}
+
+static enum fl_http_error check_response(const char *buf, const struct fl_head_seen *seen,
+                                         enum fl_http_method method, struct fl_response_head *ret)
+{
+    enum fl_http_error error =
+        fl_head_fields_framing(buf, seen, ret->minor, &ret->framing, &ret->content_length);
+    if (error == FL_HTTP_ERR_NONE) {
+        ret->rewrite_length = fl_head_fields_rewrites_length(buf, seen);
+        error = check_connection(buf, &ret->head, seen, ret->minor, &ret->keep_alive);
+    }
+    if (error == FL_HTTP_ERR_NONE) {
+        settle_response(method, ret);
+    }
+    return error;
+}
+
 enum fl_http_error fl_response_parse(const char *buf, size_t len,
                                      enum fl_http_method request_method,
                                      struct fl_response_head *ret)
@@ -389,22 +442,21 @@ enum fl_http_error fl_response_parse(const char *buf, size_t len,
     if (!ends_well(buf, len)) {
         return FL_HTTP_ERR_START_LINE;
     }
-    ret->head.length = (uint32_t)len;
-    ret->head.start_off = 0;
     struct fl_head_seen seen;
-    enum fl_http_error error = parse_status_line(buf, len, ret);
-    if (error == FL_HTTP_ERR_NONE) {
-        error = fl_head_fields_parse(buf, &ret->head, true, &seen);
+    enum fl_http_error error = read_response(buf, len, ret, &seen);
+    if (error == FL_HTTP_ERR_NONE && ret->head.length != len) {
+        return FL_HTTP_ERR_FIELD_NAME;
     }
-    if (error == FL_HTTP_ERR_NONE) {
-        error = fl_head_fields_framing(buf, &seen, ret->minor, &ret->framing, &ret->content_length);
-    }
-    if (error == FL_HTTP_ERR_NONE) {
-        ret->rewrite_length = fl_head_fields_rewrites_length(buf, &seen);
-        error = check_connection(buf, &ret->head, &seen, ret->minor, &ret->keep_alive);
-    }
-    if (error == FL_HTTP_ERR_NONE) {
-        settle_response(request_method, ret);
-    }
-    return error;
+    return error == FL_HTTP_ERR_NONE ? check_response(buf, &seen, request_method, ret) : error;
+}
+
+size_t fl_response_parse_at_once(char *buf, size_t len, enum fl_http_method request_method,
+                                 struct fl_response_head *ret)
+{
+    struct fl_head_seen seen;
+    bool good = put_stop(buf, len) &&
+                read_response(buf, len + FL_HTTP_STOP_BYTES, ret, &seen) == FL_HTTP_ERR_NONE &&
+                ret->head.length <= len &&
+                check_response(buf, &seen, request_method, ret) == FL_HTTP_ERR_NONE;
+    return good ? ret->head.length : 0;
 }

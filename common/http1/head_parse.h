@@ -28,6 +28,7 @@ enum {
     FL_HTTP_TARGET_MAX = 32768,
     FL_HTTP_LEADING_CRLF_MAX = 8, /* empty lines before a request line, RFC 9112 section 2.2 */
     FL_HTTP_OPTIONS_MAX = 64,     /* connection options of one message */
+    FL_HTTP_STOP_BYTES = 4,       /* see fl_request_parse_at_once */
 };
 
 struct fl_http_field {
@@ -118,5 +119,14 @@ FL_MUST_USE enum fl_http_error fl_request_parse(const char *buf, size_t len,
 FL_MUST_USE enum fl_http_error fl_response_parse(const char *buf, size_t len,
                                                  enum fl_http_method request_method,
                                                  struct fl_response_head *ret);
+
+/* Both steps in one pass, for a head that has come whole and is right: its length, and *ret as
+ * above. 0: fl_head_end and the parse say what is missing or wrong. FL_HTTP_STOP_BYTES bytes behind
+ * buf[len] are written over. For a first look: a head that comes byte by byte would be read anew
+ * for each. */
+FL_MUST_USE size_t fl_request_parse_at_once(char *buf, size_t len, struct fl_request_head *ret);
+FL_MUST_USE size_t fl_response_parse_at_once(char *buf, size_t len,
+                                             enum fl_http_method request_method,
+                                             struct fl_response_head *ret);
 
 #endif

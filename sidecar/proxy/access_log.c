@@ -228,7 +228,7 @@ void fl_access_log_write(struct fl_exchange *x)
     const char *head = x->head != NULL ? x->head->bytes + x->head_off : "";
     struct fl_span parts[8] = {
         {from_text, from.len},
-        x->host,
+        x->target.host,
         {head + x->request.head.start_off, x->request.method_len},
         fl_span_first((struct fl_span){head + x->request.target_off, x->request.target_len},
                       URI_MAX),

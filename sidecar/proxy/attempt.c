@@ -299,50 +299,68 @@ static void interim(struct fl_exchange *x, size_t length)
     a->in->start += (uint32_t)length;
 }
 
+/* A head that is not there at once. GOT_HEAD: it is, *ret_length long. WAIT: more bytes are needed.
+ */
+static enum fl_attempt_step parse_slowly(struct fl_exchange *x, size_t *ret_length)
+{
+    struct fl_buffer *in = x->attempt.in;
+    size_t limit = (size_t)x->snapshot->config->header_limit_bytes;
+    const char *at = fl_buffer_at(in);
+    size_t len = fl_buffer_len(in);
+    ptrdiff_t end = fl_incoming_head_end(in);
+    if (end <= 0) {
+        enum fl_http_error sniffed = fl_response_sniff(at, len);
+        if (sniffed != FL_HTTP_ERR_NONE) {
+            return bad_head(x, sniffed);
+        }
+        if (end < 0) {
+            return bad_head(x, (enum fl_http_error) - end);
+        }
+        return len >= limit ? bad_head(x, FL_HTTP_ERR_HEAD_LARGE) : FL_ATTEMPT_WAIT;
+    }
+    if ((size_t)end > limit) {
+        return bad_head(x, FL_HTTP_ERR_HEAD_LARGE);
+    }
+    enum fl_http_error e =
+        fl_response_parse(at, (size_t)end, x->request.method, x->worker->response);
+    *ret_length = (size_t)end;
+    return e == FL_HTTP_ERR_NONE ? FL_ATTEMPT_GOT_HEAD : bad_head(x, e);
+}
+
+static enum fl_attempt_step headed(struct fl_exchange *x, size_t length)
+{
+    struct fl_attempt *a = &x->attempt;
+    struct fl_attempt_record *rec = fl_attempt_record(x);
+    a->header_us = fl_reactor_now_us(x->worker->reactor);
+    a->phase = FL_ATTEMPT_HEADED;
+    a->head_length = length;
+    rec->header_us = a->header_us - a->began_us;
+    rec->status = x->worker->response->status;
+    return FL_ATTEMPT_GOT_HEAD;
+}
+
 /* Looks at what was read so far. WAIT: more bytes are needed. */
 static enum fl_attempt_step parse(struct fl_exchange *x)
 {
     struct fl_attempt *a = &x->attempt;
-    size_t limit = (size_t)x->snapshot->config->header_limit_bytes;
-    for (;;) {
-        const char *at = fl_buffer_at(a->in);
-        size_t len = fl_buffer_len(a->in);
-        if (len == 0 || x->to_client.left > 0) {
-            return FL_ATTEMPT_WAIT;
-        }
-        ptrdiff_t end = fl_incoming_head_end(a->in);
-        if (end < 0) {
-            enum fl_http_error sniffed = fl_response_sniff(at, len);
-            return bad_head(x, sniffed != FL_HTTP_ERR_NONE ? sniffed : (enum fl_http_error) - end);
-        }
-        if (end == 0) {
-            enum fl_http_error sniffed = fl_response_sniff(at, len);
-            if (sniffed != FL_HTTP_ERR_NONE) {
-                return bad_head(x, sniffed);
+    struct fl_response_head *p = x->worker->response;
+    while (fl_buffer_len(a->in) > 0 && x->to_client.left == 0) {
+        size_t length = fl_incoming_response(a->in, x->request.method, p);
+        if (length == 0 || length > (size_t)x->snapshot->config->header_limit_bytes) {
+            enum fl_attempt_step step = parse_slowly(x, &length);
+            if (step != FL_ATTEMPT_GOT_HEAD) {
+                return step;
             }
-            return len >= limit ? bad_head(x, FL_HTTP_ERR_HEAD_LARGE) : FL_ATTEMPT_WAIT;
         }
-        if ((size_t)end > limit) {
-            return bad_head(x, FL_HTTP_ERR_HEAD_LARGE);
-        }
-        enum fl_http_error e =
-            fl_response_parse(at, (size_t)end, x->request.method, x->worker->response);
-        if (e != FL_HTTP_ERR_NONE) {
-            return bad_head(x, e);
-        }
-        if (x->worker->response->status >= 200) {
-            a->header_us = fl_reactor_now_us(x->worker->reactor);
-            fl_attempt_record(x)->header_us = a->header_us - a->began_us;
-            fl_attempt_record(x)->status = x->worker->response->status;
-            a->phase = FL_ATTEMPT_HEADED;
-            a->head_length = (size_t)end;
-            return FL_ATTEMPT_GOT_HEAD;
+        if (p->status >= 200) {
+            return headed(x, length);
         }
         if (a->interims == INTERIMS_MAX) {
             return bad_head(x, FL_HTTP_ERR_NOT_HTTP);
         }
-        interim(x, (size_t)end);
+        interim(x, length);
     }
+    return FL_ATTEMPT_WAIT;
 }
 
 static bool make_room(struct fl_exchange *x)
@@ -362,6 +380,7 @@ static ssize_t read_in(struct fl_exchange *x)
 {
     struct fl_buffer *in = x->attempt.in;
     fl_exchange_foresee(x);
+    __builtin_prefetch(&x->request);
     fl_foresee(x->client, sizeof *x->client);
     __builtin_prefetch(x->head, 1);
     return fl_upstream_recv(x->attempt.up, in->bytes + in->end, fl_buffer_room(in));

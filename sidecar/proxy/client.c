@@ -128,11 +128,6 @@ static void refuse(struct fl_client *c, enum fl_answer a, const char *why)
     fl_exchange_refuse(x, c, a, why);
 }
 
-static void refuse_error(struct fl_client *c, enum fl_http_error e)
-{
-    refuse(c, fl_judge_answer_of(e), fl_http_error_text(e));
-}
-
 static void on_timeout(struct fl_timer *t)
 {
     struct fl_client *c = fl_container_of(t, struct fl_client, timer);
@@ -147,34 +142,44 @@ static void on_timeout(struct fl_timer *t)
     }
 }
 
-/* Looks for a whole head in what is there. True: a request (or a refusal) has begun. */
-static bool look(struct fl_client *c)
+/* A head that is not there at once. NONE with *ret_whole false: more bytes are needed. */
+static enum fl_http_error parse_slowly(struct fl_client *c, struct fl_request_head *ret,
+                                       bool *ret_whole)
 {
     size_t limit = (size_t)config_of(c)->header_limit_bytes;
     size_t len = fl_buffer_len(c->in);
     ptrdiff_t end = fl_incoming_head_end(c->in);
+    *ret_whole = end > 0;
     if (end < 0) {
-        refuse_error(c, (enum fl_http_error) - end);
-        return true;
+        return (enum fl_http_error) - end;
     }
     if ((end == 0 && len >= limit) || (size_t)end > limit) {
-        refuse_error(c, fl_head_overflow(fl_buffer_at(c->in), len));
-        return true;
+        return fl_head_overflow(fl_buffer_at(c->in), len);
     }
-    if (end == 0) {
-        return false;
-    }
+    return end > 0 ? fl_request_parse(fl_buffer_at(c->in), (size_t)end, ret) : FL_HTTP_ERR_NONE;
+}
+
+/* Looks for a whole head in what is there. True: a request (or a refusal) has begun. */
+static bool look(struct fl_client *c)
+{
     struct fl_exchange *x = fl_exchange_take(c->worker);
     if (x == NULL) {
         fl_client_close(c, false);
         return true;
     }
-    enum fl_http_error e = fl_request_parse(fl_buffer_at(c->in), (size_t)end, &x->request);
+    size_t length = fl_incoming_request(c->in, &x->request);
+    bool whole = length > 0 && length <= (size_t)config_of(c)->header_limit_bytes;
+    enum fl_http_error e = whole ? FL_HTTP_ERR_NONE : parse_slowly(c, &x->request, &whole);
     if (e != FL_HTTP_ERR_NONE) {
+        fl_timer_off(&c->timer);
         fl_exchange_refuse(x, c, fl_judge_answer_of(e), fl_http_error_text(e));
-    } else {
-        begin(c, x);
+        return true;
     }
+    if (!whole) {
+        fl_exchange_untake(x);
+        return false;
+    }
+    begin(c, x);
     return true;
 }
 

@@ -27,6 +27,7 @@ struct fl_exchange *fl_exchange_take(struct fl_worker *w)
     struct fl_exchange *x = w->free_exchanges;
     if (x != NULL) {
         w->free_exchanges = x->next_free;
+        fl_exchange_foresee(x->next_free); /* for whoever takes after this */
     } else if ((x = malloc(sizeof *x)) == NULL) {
         return NULL;
     }
@@ -38,6 +39,12 @@ struct fl_exchange *fl_exchange_take(struct fl_worker *w)
     fl_list_init(&x->queued);
     fl_task_init(&x->again_task, run_again);
     return x;
+}
+
+void fl_exchange_untake(struct fl_exchange *x)
+{
+    x->next_free = x->worker->free_exchanges;
+    x->worker->free_exchanges = x;
 }
 
 /* ---- steps ---- */
@@ -303,8 +310,7 @@ static void give_back(struct fl_exchange *x)
 {
     struct fl_client *c = x->client;
     enum fl_client_end end = x->end;
-    x->next_free = x->worker->free_exchanges;
-    x->worker->free_exchanges = x;
+    fl_exchange_untake(x);
     if (x->worker->buffers.wanted) {
         fl_worker_feed(x->worker);
     }
@@ -371,38 +377,51 @@ void fl_exchange_heard(struct fl_exchange *x)
     }
 }
 
+/* Goes from state to state as far as it can. True: it waits behind others of this turn. */
+static bool go(struct fl_exchange *x)
+{
+    while (x->state != FL_X_DONE) {
+        enum fl_x_state next = step[x->state](x);
+        if (next == x->state) {
+            return false;
+        }
+        enter(x, next);
+        if (sends_later(x)) {
+            put_behind(x);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void set_timer(struct fl_exchange *x)
+{
+    struct fl_due due = fl_exchange_due(x);
+    if (due.what == FL_DUE_NOTHING) {
+        fl_timer_off(&x->client->timer);
+    } else {
+        fl_timer_set(x->worker->reactor, &x->client->timer, due.at_ms);
+    }
+}
+
 void fl_exchange_run(struct fl_exchange *x)
 {
     if (x->running) {
         x->again = true;
         return;
     }
+    bool behind;
     x->running = true;
     do {
         x->again = x->starving = false;
         notice_client(x);
-        while (x->state != FL_X_DONE) {
-            enum fl_x_state next = step[x->state](x);
-            if (next == x->state) {
-                break;
-            }
-            enter(x, next);
-            if (sends_later(x)) {
-                put_behind(x);
-                break;
-            }
-        }
+        behind = go(x);
     } while (x->again && x->state != FL_X_DONE);
     x->running = false;
     if (x->state == FL_X_DONE) {
         give_back(x);
-        return;
-    }
-    struct fl_due due = fl_exchange_due(x);
-    if (due.what == FL_DUE_NOTHING) {
-        fl_timer_off(&x->client->timer);
-    } else {
-        fl_timer_set(x->worker->reactor, &x->client->timer, due.at_ms);
+    } else if (!behind) { /* else it runs again before any timer */
+        set_timer(x);
     }
 }
 

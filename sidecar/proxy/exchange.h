@@ -90,7 +90,8 @@ struct fl_exchange {
     bool client_stalled; /* it took or sent nothing for too long */
     bool released;       /* first response byte reached the client */
     struct fl_replay body;
-    struct fl_span path, query, host, key; /* in the head's buffer */
+    struct fl_route_ask target; /* in the head's buffer, as key is */
+    struct fl_span key;
     uint64_t ids; /* which fields the head has: a bit for each enum fl_http_id */
 
     /* where it goes */
@@ -176,9 +177,9 @@ static inline void fl_exchange_no_cause(struct fl_exchange *x)
 {
     x->cause.code[0] = x->cause.text[0] = '\0';
 }
-/* A parsed head is in c->in at head_off, of request->head.length bytes; takes
- * c->in over and runs. */
 struct fl_exchange *fl_exchange_take(struct fl_worker *w); /* NULL = no memory */
+void fl_exchange_untake(struct fl_exchange *x);            /* it is not to be started */
+/* Its head is parsed into request, and stands at the start of c->in; takes c->in over and runs. */
 void fl_exchange_start(struct fl_exchange *x, struct fl_client *c);
 /* The head is bad, too large or too slow: an answer, then the end of the connection. */
 void fl_exchange_refuse(struct fl_exchange *x, struct fl_client *c, enum fl_answer a,

@@ -82,23 +82,17 @@ static void split_target(struct fl_exchange *x)
 {
     const struct fl_request_head *q = &x->request;
     const char *head = x->head->bytes + x->head_off;
+    struct fl_route_ask *target = &x->target;
     struct fl_span path = {head + q->path_off, q->path_len};
     if (q->form == FL_TARGET_ABSOLUTE && (path.len == 0 || path.ptr[0] == '?')) {
-        x->query = fl_span_from(path, 1);
-        x->path = FL_SPAN("/");
+        target->query = fl_span_from(path, 1);
+        target->path = FL_SPAN("/");
     } else {
         ptrdiff_t mark = fl_span_find(path, '?');
-        x->query = mark < 0 ? FL_SPAN("") : fl_span_from(path, (size_t)mark + 1);
-        x->path = mark < 0 ? path : fl_span_first(path, (size_t)mark);
+        target->query = mark < 0 ? FL_SPAN("") : fl_span_from(path, (size_t)mark + 1);
+        target->path = mark < 0 ? path : fl_span_first(path, (size_t)mark);
     }
-    x->host = (struct fl_span){head + q->host_off, q->host_len};
-}
-
-static void find_route(const struct fl_exchange *x, const struct fl_snapshot *s, char *scratch,
-                       struct fl_routed *ret)
-{
-    struct fl_route_ask ask = {.path = x->path, .query = x->query, .host = x->host};
-    fl_route_find(s, &ask, scratch, ret);
+    target->host = (struct fl_span){head + q->host_off, q->host_len};
 }
 
 static void take_route(struct fl_exchange *x, const struct fl_routed *r)
@@ -120,8 +114,8 @@ static void classify(struct fl_exchange *x, bool bucket_in_host)
         UINT64_C(1) << FL_HTTP_X_AMZ_COPY_SOURCE_IF | UINT64_C(1) << FL_HTTP_X_AMZ_IF_MATCH;
     struct fl_operation_facts f = {
         .method = x->request.method,
-        .path = x->path,
-        .query = x->query,
+        .path = x->target.path,
+        .query = x->target.query,
         .bucket_in_host = bucket_in_host,
         .conditional = (x->ids & conditions) != 0,
         .copy_source = fl_exchange_has(x, FL_HTTP_X_AMZ_COPY_SOURCE),
@@ -237,7 +231,7 @@ enum fl_x_state fl_exchange_begin(struct fl_exchange *x)
     split_target(x);
     bool local = q->form == FL_TARGET_ASTERISK || q->max_forwards == 0;
     if (!local) {
-        find_route(x, x->snapshot, scratch, &routed);
+        fl_route_find(x->snapshot, &x->target, scratch, &routed);
         take_route(x, &routed);
     }
     enum fl_replay_read got = fl_replay_begin(x, &x->next_off);
@@ -261,10 +255,10 @@ enum fl_x_state fl_exchange_begin(struct fl_exchange *x)
         return fl_judge_answer(x, FL_ANSWER_COPY_ACROSS_BACKENDS, 0);
     }
     x->deadline_ms = deadline_of(x);
-    x->expect_pending =
-        q->expect_continue && has_body(q) && x->body.body_bytes == 0 && !x->body.complete;
-    x->own_expect = wants_own_expect(x);
-    x->expect_pending = x->expect_pending || x->own_expect;
+    bool asks = q->expect_continue && has_body(q) && x->body.body_bytes == 0 && !x->body.complete;
+    bool own = wants_own_expect(x);
+    x->own_expect = own;
+    x->expect_pending = asks || own;
     fl_retry_budget_request(&x->backend->lanes[x->worker->index].budget, &x->backend->budget,
                             x->began_ms);
     return FL_X_PICK;
@@ -275,7 +269,8 @@ void fl_exchange_begin_refused(struct fl_exchange *x)
     pin(x);
     take_clock(x);
     name_request(x, FL_SPAN(""));
-    x->path = x->query = x->host = x->key = FL_SPAN("");
+    x->target = (struct fl_route_ask){FL_SPAN(""), FL_SPAN(""), FL_SPAN("")};
+    x->key = FL_SPAN("");
     x->bucket[0] = '\0';
 }
 
@@ -287,7 +282,7 @@ void fl_exchange_rebase(struct fl_exchange *x)
     }
     char scratch[FL_ROUTE_SCRATCH] FL_UNCLEARED;
     struct fl_routed routed;
-    find_route(x, fresh, scratch, &routed);
+    fl_route_find(fresh, &x->target, scratch, &routed);
     if (routed.answer != FL_ANSWER_NONE) {
         return; /* its route is gone: it ends under the policy it began with */
     }

@@ -1,8 +1,24 @@
 #include "sidecar/proxy/incoming_head.h"
 
 #include <string.h>
+static bool may_try_at_once(const struct fl_buffer *in)
+{
+    return in->scan == 0 && fl_buffer_room(in) >= FL_HTTP_STOP_BYTES;
+}
 
-#include "common/http1/head_parse.h"
+size_t fl_incoming_request(struct fl_buffer *in, struct fl_request_head *ret)
+{
+    return may_try_at_once(in) ? fl_request_parse_at_once(fl_buffer_at(in), fl_buffer_len(in), ret)
+                               : 0;
+}
+
+size_t fl_incoming_response(struct fl_buffer *in, enum fl_http_method request_method,
+                            struct fl_response_head *ret)
+{
+    return may_try_at_once(in)
+               ? fl_response_parse_at_once(fl_buffer_at(in), fl_buffer_len(in), request_method, ret)
+               : 0;
+}
 
 ptrdiff_t fl_incoming_head_end(struct fl_buffer *in)
 {

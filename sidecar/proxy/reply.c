@@ -51,7 +51,7 @@ static void print_message(const struct fl_exchange *x, const struct fl_answer_ro
 
 static struct fl_span resource(const struct fl_exchange *x)
 {
-    return fl_span_first(x->path, 1024);
+    return fl_span_first(x->target.path, 1024);
 }
 
 static void print_xml(const struct fl_exchange *x, const struct fl_answer_row *row,

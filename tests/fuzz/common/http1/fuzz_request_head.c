@@ -80,6 +80,7 @@ static void round_trip(const char *buf)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     ptrdiff_t n = oracle_end((const char *)data, size);
+    oracle_at_once((const char *)data, size, NULL);
     if (n <= 0) {
         FL_MUST(n == 0 || fl_http_error_status((enum fl_http_error) - n) >= 400);
         return 0;

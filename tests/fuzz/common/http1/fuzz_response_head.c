@@ -57,6 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     enum fl_http_method method = (enum fl_http_method)(data[0] % FL_METHOD_COUNT);
     ptrdiff_t n = oracle_end((const char *)data + 1, size - 1);
+    oracle_at_once((const char *)data + 1, size - 1, &method);
     if (n <= 0) {
         return 0;
     }

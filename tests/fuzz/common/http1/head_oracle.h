@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/check.h"
 #include "common/http1/head_write.h"
@@ -38,6 +39,52 @@ static inline ptrdiff_t oracle_end(const char *in, size_t len)
     FL_MUST(whole <= (ptrdiff_t)len && whole <= FL_HTTP_HEAD_MAX);
     FL_MUST(whole <= 0 || memcmp(in + whole - 4, "\r\n\r\n", 4) == 0);
     return whole;
+}
+
+struct oracle_head { /* a method: of an answer to it; NULL: of a request */
+    const enum fl_http_method *method;
+    union {
+        struct fl_request_head q;
+        struct fl_response_head a;
+    };
+};
+
+/* In memory of its own, with the room behind it that is asked for. */
+static inline size_t at_once(const char *in, size_t len, struct oracle_head *h)
+{
+    char *exact = malloc(len + FL_HTTP_STOP_BYTES);
+    FL_MUST(exact != NULL);
+    memcpy(exact, in, len);
+    size_t n = h->method != NULL ? fl_response_parse_at_once(exact, len, *h->method, &h->a)
+                                 : fl_request_parse_at_once(exact, len, &h->q);
+    FL_MUST(memcmp(exact, in, len) == 0);
+    free(exact);
+    return n;
+}
+
+/* One pass takes what two steps take, and reads the same in it; it takes nothing that has not come
+ * whole, and what lies behind the head makes no difference. */
+static inline void oracle_at_once(const char *in, size_t len, const enum fl_http_method *method)
+{
+    static struct oracle_head once, steps;
+    size_t scan = 0;
+    ptrdiff_t n = fl_head_end(in, len, &scan);
+    memset(&steps, 0, sizeof steps);
+    steps.method = method;
+    bool good =
+        n > 0 && (method != NULL ? fl_response_parse(in, (size_t)n, *method, &steps.a)
+                                 : fl_request_parse(in, (size_t)n, &steps.q)) == FL_HTTP_ERR_NONE;
+    for (size_t have = len; len + FL_HTTP_STOP_BYTES <= FL_HTTP_HEAD_MAX;) {
+        bool whole = n > 0 && have >= (size_t)n;
+        memset(&once, 0, sizeof once);
+        once.method = method;
+        FL_MUST(at_once(in, have, &once) == (good && whole ? (size_t)n : 0));
+        FL_MUST(!(good && whole) || memcmp(&once, &steps, sizeof once) == 0);
+        if (have == 0 || have + 8 < (n > 0 ? (size_t)n : len)) {
+            break;
+        }
+        have = n > 0 && have > (size_t)n ? (size_t)n : have - 1;
+    }
 }
 
 static inline bool oracle_is_text(struct fl_span s)

@@ -11,6 +11,7 @@
 #include "common/base/fmt.h"
 #include "common/base/rng.h"
 #include "common/http1/headers.h"
+#include "tests/fuzz/common/http1/head_oracle.h"
 
 static struct fl_request_head q;
 static struct fl_response_head a;
@@ -19,6 +20,7 @@ static struct fl_response_head a;
 static enum fl_http_error request(const char *raw, size_t len)
 {
     size_t scan = 0;
+    oracle_at_once(raw, len, NULL);
     ptrdiff_t n = fl_head_end(raw, len, &scan);
     return n > 0    ? fl_request_parse(raw, (size_t)n, &q)
            : n == 0 ? FL_HTTP_ERR_START_LINE

@@ -9,12 +9,14 @@
 #include <cmocka.h>
 
 #include "common/base/fmt.h"
+#include "tests/fuzz/common/http1/head_oracle.h"
 
 static struct fl_response_head a;
 
 static enum fl_http_error response(const char *raw, enum fl_http_method method)
 {
     size_t scan = 0;
+    oracle_at_once(raw, strlen(raw), &method);
     ptrdiff_t n = fl_head_end(raw, strlen(raw), &scan);
     return n > 0    ? fl_response_parse(raw, (size_t)n, method, &a)
            : n == 0 ? FL_HTTP_ERR_START_LINE

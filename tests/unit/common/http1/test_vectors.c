@@ -14,6 +14,7 @@
 #include "common/http1/body_frame.h"
 #include "common/http1/head_write.h"
 #include "common/http1/headers.h"
+#include "tests/fuzz/common/http1/head_oracle.h"
 
 enum { RAW_MAX = 1 << 17, CHECKS_MAX = 8 };
 
@@ -155,6 +156,7 @@ static size_t take_head(const struct vector *v, size_t at, size_t step, union he
 {
     size_t have = 0, scan = 0;
     ptrdiff_t n = 0;
+    oracle_at_once(v->raw + at, v->len - at, v->response ? &v->method : NULL);
     while (n == 0 && have < v->len - at) {
         have = have + step < v->len - at ? have + step : v->len - at;
         if (v->response && fl_response_sniff(v->raw + at, have) != FL_HTTP_ERR_NONE) {

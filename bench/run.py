@@ -138,7 +138,7 @@ class Bench:
     def run_cpu(self, scenario: Scenario, started: list[tuple[Proxy, Running]]) -> str:
         rows = {r.name: report.Row(r.name, p.is_floor, []) for p, r in started}
         arguments = scenario.load_arguments(self.options.quick)
-        for number in range(self.options.rounds):
+        for number in range(self.options.rounds * scenario.times):
             order = started if number % 2 == 0 else list(reversed(started))
             for _, running in list(order):
                 try:
@@ -203,7 +203,7 @@ class Bench:
             f"`bench/run.py {shlex.join(sys.argv[1:])}` at {commit or 'an unknown commit'}, "
             f"{datetime.date.today().isoformat()}.", "",
             f"- {model}, {os.cpu_count()} processors, Linux {platform.release()}; {pins}; loopback.",
-            f"- {self.options.rounds} rounds, interleaved; load average at the start {os.getloadavg()[0]:.1f}.",
+            f"- {self.options.rounds} rounds, interleaved, three times as many of 1k@32 and 1k@256; load average at the start {os.getloadavg()[0]:.1f}.",
             "- nginx in the ratios is the cheaper of its two variants, floor the cheaper relay.",
         ]
         lines += [f"- {p.name}: {p.version()}" for p in self.proxies]

@@ -27,6 +27,7 @@ class Scenario:
     new_connections: bool = False
     kind: str = "cpu"  # cpu | idle | slow | gated
     tls: bool = False  # the peers speak TLS
+    times: int = 1  # so many times the rounds that are asked for: minima of nine scatter by 3 %
     large: bool = False  # also try the variants that only matter for large bodies
 
     def load_arguments(self, quick: bool) -> list[str]:
@@ -53,14 +54,14 @@ class Scenario:
 
 
 SCENARIOS = [
-    Scenario("1k@32", "1 KiB GET, keep-alive, 32 connections"),
+    Scenario("1k@32", "1 KiB GET, keep-alive, 32 connections", times=3),
     Scenario("1m@8", "1 MiB GET, 8 connections", path="/b/1m", connections=8, requests=2000, quick=300,
              warmup=100, body=MIB, large=True),
     Scenario("idle", "memory: 0 and 1,000 idle connections", connections=1000, kind="idle"),
     Scenario("idle-10k", "memory: 0 and 9,900 idle connections (two descriptors each: 20,000 is a usual limit)",
              connections=9900, kind="idle"),
     Scenario("1k@1", "1 KiB GET, keep-alive, 1 connection", connections=1, requests=15000, quick=4000, warmup=500),
-    Scenario("1k@256", "1 KiB GET, keep-alive, 256 connections", connections=256),
+    Scenario("1k@256", "1 KiB GET, keep-alive, 256 connections", connections=256, times=3),
     Scenario("16k@32", "16 KiB GET, 32 connections", path="/b/16k", requests=25000, quick=5000, body=16 * KIB),
     Scenario("64m@2", "64 MiB GET, 2 connections", path="/b/64m", connections=2, requests=24, quick=4, warmup=2,
              body=64 * MIB, large=True),

@@ -317,34 +317,43 @@ static unsigned events_of(uint32_t ev)
            ((ev >> 2 | ev >> 11) & FL_IO_HUP);
 }
 
-/* The next event's object comes into the cache while this one's callback is in system calls, and
- * the slot of the one behind it. */
-static void foresee(const struct fl_reactor *r, const struct epoll_event *next, bool one_more)
+/* The slot of event n; NULL for a wake. */
+static const struct slot *event_slot(const struct fl_reactor *r, int n)
 {
-    uint64_t word = next->data.u64;
-    if (one_more) {
-        __builtin_prefetch(&r->slots[(uint32_t)next[1].data.u64]);
+    uint64_t word = r->events[n].data.u64;
+    return word != WAKE_WORD ? &r->slots[(uint32_t)word] : NULL;
+}
+
+static void ask_for(const void *at, unsigned lines)
+{
+    for (unsigned i = 0; i < lines; i++) {
+        __builtin_prefetch((const char *)at + 64 * i, 1);
     }
-    if (word != WAKE_WORD && r->slots[(uint32_t)word].io != NULL) {
-        const char *at = (const char *)r->slots[(uint32_t)word].io;
-        __builtin_prefetch(at, 1);
-        __builtin_prefetch(at + 64, 1);
-        __builtin_prefetch(at + 128, 1);
+}
+
+/* What later events need comes into the cache while the callbacks before them are in system calls:
+ * the slot three events ahead, its object two, and what that names besides one. */
+static void foresee(const struct fl_reactor *r, int n, int count)
+{
+    if (n + 3 < count && event_slot(r, n + 3) != NULL) {
+        ask_for(event_slot(r, n + 3), 1);
+    }
+    if (n + 2 < count && event_slot(r, n + 2) != NULL && event_slot(r, n + 2)->io != NULL) {
+        ask_for(event_slot(r, n + 2)->io, 3);
+    }
+    if (n + 1 < count && event_slot(r, n + 1) != NULL && event_slot(r, n + 1)->io != NULL &&
+        event_slot(r, n + 1)->io->also != NULL) {
+        ask_for(event_slot(r, n + 1)->io->also, 2);
     }
 }
 
 static void dispatch(struct fl_reactor *r, int count)
 {
     for (int n = 0; n < count; n++) {
-        if (n + 1 < count) {
-            foresee(r, &r->events[n + 1], n + 2 < count);
-        }
-        uint64_t word = r->events[n].data.u64;
-        if (FL_UNLIKELY(word == WAKE_WORD)) {
-            continue;
-        }
-        const struct slot *s = &r->slots[(uint32_t)word];
-        if (s->io != NULL && s->generation == (uint32_t)(word >> 32)) {
+        foresee(r, n, count);
+        const struct slot *s = event_slot(r, n);
+        if (s != NULL && s->io != NULL &&
+            s->generation == (uint32_t)(r->events[n].data.u64 >> 32)) {
             s->io->on_event(s->io, events_of(r->events[n].events));
         }
     }
@@ -363,7 +372,7 @@ static void run_tasks(struct fl_list *tasks)
 {
     for (struct fl_list *n; (n = fl_list_first(tasks)) != NULL;) {
         struct fl_task *t = fl_container_of(n, struct fl_task, node);
-        __builtin_prefetch(n->next, 1);
+        __builtin_prefetch(n->next->next, 1);
         fl_list_remove(n);
         t->run(t);
     }

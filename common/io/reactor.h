@@ -29,6 +29,7 @@ struct fl_io {
     int fd;        /* -1 when closed; set by add, cleared by close */
     uint32_t slot; /* the reactor's */
     void (*on_event)(struct fl_io *io, unsigned events);
+    const void *also; /* what on_event looks at besides, asked for ahead with io; NULL: nothing */
 };
 
 FL_MUST_USE int fl_reactor_new(struct fl_reactor **ret);

@@ -69,10 +69,11 @@ struct fl_exchange {
     struct fl_exchange *next_free;
     struct fl_task again_task;
     enum fl_x_state state;
-    bool running, again; /* guards against being entered from within */
-    bool starving;       /* its last step wanted a buffer and there was none */
-    bool counted;        /* among the worker's active ones */
-    bool unused;         /* on the free list since the last look at it */
+    bool running, again;       /* guards against being entered from within */
+    bool starving;             /* its last step wanted a buffer and there was none */
+    bool counted;              /* among the worker's active ones */
+    bool unused;               /* on the free list since the last look at it */
+    struct fl_attempt attempt; /* what an edge of its upstream looks at first lies up here */
 
     /* the request */
     struct fl_buffer *head; /* its bytes stay until the log line is written */
@@ -137,7 +138,6 @@ struct fl_exchange {
     int64_t client_wait_since_ms;
     int64_t starved_since_ms; /* 0 = not starving */
 
-    struct fl_attempt attempt;
     struct fl_relay relay;
     struct fl_spliced spliced;
     uint64_t tried[FL_TRIED_WORDS];

@@ -121,6 +121,12 @@ bool fl_upstream_spoke(struct fl_upstream *up)
     return up->readable && (up->tls == NULL || fl_upstream_recv(up, &byte, 1) != -EAGAIN);
 }
 
+static void set_owner(struct fl_upstream *up, struct fl_exchange *owner)
+{
+    up->owner = owner;
+    up->io.also = owner;
+}
+
 static void on_event(struct fl_io *io, unsigned events)
 {
     struct fl_upstream *up = fl_container_of(io, struct fl_upstream, io);
@@ -171,7 +177,7 @@ struct fl_upstream *fl_upstream_take(struct fl_worker *w, struct fl_peer *p,
         return NULL;
     }
     leave_idle(up);
-    up->owner = owner;
+    set_owner(up, owner);
     fl_worker_count(&w->upstreams_active, 1);
     return up;
 }
@@ -214,7 +220,7 @@ int fl_upstream_dial(struct fl_worker *w, struct fl_peer *p, struct fl_exchange 
         return rc;
     }
     up->peer = p;
-    up->owner = owner;
+    set_owner(up, owner);
     up->proof = proof;
     fl_worker_count(&w->upstreams_active, 1);
     *ret = up;
@@ -229,7 +235,7 @@ void fl_upstream_close(struct fl_upstream **upp)
     }
     *upp = NULL;
     FL_MUST(up->owner != NULL);
-    up->owner = NULL;
+    set_owner(up, NULL);
     fl_worker_count(&up->worker->upstreams_active, -1);
     discard(up);
 }
@@ -261,7 +267,7 @@ void fl_upstream_give(struct fl_upstream **upp, const struct fl_backend_conf *b)
         drop_idle(fl_container_of(fl_list_last(&l->idle), struct fl_upstream, node));
     }
     *upp = NULL;
-    up->owner = NULL;
+    set_owner(up, NULL);
     up->readable = false; /* all bytes were taken: the next edge is a surprise */
     up->idle_since_ms = fl_worker_now_ms(w);
     fl_list_push(&l->idle, &up->node);

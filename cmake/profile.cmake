@@ -23,7 +23,8 @@ function(fl_profile)
   add_custom_command(
     OUTPUT ${tree}/done
     COMMAND ${CMAKE_COMMAND} -S ${CMAKE_SOURCE_DIR} -B ${tree} -G ${CMAKE_GENERATOR} --log-level=WARNING
-            -DCMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE} -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} -DFL_PRACTICE=ON
+            -DCMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE} -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER}
+            -DCMAKE_C_FLAGS=${CMAKE_C_FLAGS} -DFL_PRACTICE=ON
     COMMAND ${CMAKE_COMMAND} --build ${tree} --target sim-practice
     COMMAND ${CMAKE_COMMAND} -E rm -rf ${tree}/profile
     COMMAND ${tree}/tests/sim/scenarios/sim-practice
@@ -33,7 +34,7 @@ function(fl_profile)
   add_custom_target(practice DEPENDS ${tree}/done)
   foreach(target ${ARGN})
     target_compile_options(${target} PRIVATE -fprofile-use=${tree}/profile -fprofile-prefix-path=${CMAKE_BINARY_DIR}
-                           -fprofile-partial-training -Wno-missing-profile)
+                           -fprofile-partial-training -Wno-missing-profile -Wno-error=coverage-mismatch)
     get_target_property(sources ${target} SOURCES)
     set_property(SOURCE ${sources} APPEND PROPERTY OBJECT_DEPENDS ${tree}/done)
     add_dependencies(${target} practice)

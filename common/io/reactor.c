@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -25,6 +26,7 @@ struct slot {
 
 enum { SLOT_LEVEL = 1, SLOT_PAUSED = 2 };
 #define NO_SLOT   UINT32_MAX
+#define SLOTS_MAX (UINT32_C(1) << 24) /* fl_io.slot */
 #define WAKE_WORD UINT64_MAX
 
 struct fl_reactor {
@@ -112,7 +114,7 @@ struct fl_reactor *fl_reactor_free(struct fl_reactor *r)
 static bool grow_slots(struct fl_reactor *r)
 {
     uint32_t count = r->slot_count ? r->slot_count * 2 : 64;
-    struct slot *slots = count < NO_SLOT / 2 ? realloc(r->slots, count * sizeof(*slots)) : NULL;
+    struct slot *slots = count <= SLOTS_MAX ? realloc(r->slots, count * sizeof(*slots)) : NULL;
     if (slots == NULL) {
         return false;
     }
@@ -169,7 +171,7 @@ static int add(struct fl_reactor *r, struct fl_io *io, int fd, uint32_t flags)
         return rc;
     }
     io->fd = fd;
-    io->slot = i;
+    io->slot = i & (SLOTS_MAX - 1);
     return 0;
 }
 
@@ -331,6 +333,16 @@ static void ask_for(const void *at, unsigned lines)
     }
 }
 
+/* What on_event looks at besides; io itself when that is all. */
+static const void *named_by(const struct fl_io *io)
+{
+    const void *also = io;
+    if (io->also != 0) {
+        memcpy(&also, (const char *)io + io->also * sizeof also, sizeof also);
+    }
+    return also;
+}
+
 /* What later events need comes into the cache while the callbacks before them are in system calls:
  * the slot three events ahead, its object two, and what that names besides one. */
 static void foresee(const struct fl_reactor *r, int n, int count)
@@ -341,9 +353,8 @@ static void foresee(const struct fl_reactor *r, int n, int count)
     if (n + 2 < count && event_slot(r, n + 2) != NULL && event_slot(r, n + 2)->io != NULL) {
         ask_for(event_slot(r, n + 2)->io, 3);
     }
-    if (n + 1 < count && event_slot(r, n + 1) != NULL && event_slot(r, n + 1)->io != NULL &&
-        event_slot(r, n + 1)->io->also != NULL) {
-        ask_for(event_slot(r, n + 1)->io->also, 2);
+    if (n + 1 < count && event_slot(r, n + 1) != NULL && event_slot(r, n + 1)->io != NULL) {
+        ask_for(named_by(event_slot(r, n + 1)->io), 2);
     }
 }
 

@@ -26,10 +26,12 @@ enum {                  /* events */
 };
 
 struct fl_io {
-    int fd;        /* -1 when closed; set by add, cleared by close */
-    uint32_t slot; /* the reactor's */
+    int fd;             /* -1 when closed; set by add, cleared by close */
+    uint32_t slot : 24; /* the reactor's */
+    /* So many pointers behind the beginning of this lies one to what on_event looks at besides, so
+     * that it can be asked for ahead; 0: there is none. */
+    uint32_t also : 8;
     void (*on_event)(struct fl_io *io, unsigned events);
-    const void *also; /* what on_event looks at besides, asked for ahead with io; NULL: nothing */
 };
 
 FL_MUST_USE int fl_reactor_new(struct fl_reactor **ret);

@@ -67,13 +67,13 @@ static struct fl_span host_name(struct fl_span host)
 static struct fl_span bucket_of_host(const struct fl_snapshot *s, struct fl_span host)
 {
     struct fl_span bucket = {0};
-    if (s->config->hosts.count == 0) {
+    if (s->host_count == 0) {
         return bucket;
     }
     struct fl_span name = host_name(host);
     size_t longest = 0;
-    for (uint32_t i = 0; i < s->config->hosts.count; i++) {
-        struct fl_span base = fl_span_of(s->config->hosts.items[i]);
+    for (uint32_t i = 0; i < s->host_count; i++) {
+        struct fl_span base = s->hosts[i];
         if (fl_span_eq(name, base) || fl_span_ieq(name, base)) { /* nearly always as configured */
             return (struct fl_span){0};
         }

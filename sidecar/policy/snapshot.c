@@ -222,13 +222,24 @@ static bool build_route(struct build *b, const struct fl_route_conf *conf)
     return true;
 }
 
+static bool build_hosts(struct fl_snapshot *s, const struct fl_strings *hosts)
+{
+    struct fl_span *spans = fl_arena_array(&s->arena, hosts->count, sizeof *spans);
+    for (uint32_t i = 0; spans != NULL && i < hosts->count; i++) {
+        spans[i] = fl_span_of(hosts->items[i]);
+    }
+    s->hosts = spans;
+    s->host_count = hosts->count;
+    return spans != NULL;
+}
+
 static bool build_all(struct build *b, const struct fl_config *config)
 {
     struct fl_snapshot *s = b->s;
     s->backends = fl_arena_array(&s->arena, config->backend_count, sizeof(struct fl_snap_backend));
     s->routes = fl_arena_array(&s->arena, config->route_count, sizeof(struct fl_snap_route));
     s->no_route = fl_registry_route(b->registry, "-");
-    if (!s->backends || !s->routes || !s->no_route) {
+    if (!s->backends || !s->routes || !s->no_route || !build_hosts(s, &config->hosts)) {
         return false;
     }
     for (uint32_t i = 0; i < config->backend_count; i++) {

@@ -93,6 +93,8 @@ struct fl_snapshot {
     uint32_t backend_count;
     struct fl_snap_route *routes;
     uint32_t route_count;
+    const struct fl_span *hosts; /* base domains of bucket-in-host addressing */
+    uint32_t host_count;
     struct fl_smap by_bucket;            /* name -> struct fl_snap_route * */
     const struct fl_snap_route *any;     /* "*" or NULL */
     const struct fl_snap_route *service; /* "/" or NULL */

@@ -39,7 +39,7 @@ struct fl_client {
     bool lingering : 1; /* answered; reads and discards until the client closes or 2 s passed */
 };
 
-_Static_assert(sizeof(struct fl_client) <= 176, "most of what an idle connection costs");
+_Static_assert(sizeof(struct fl_client) <= 168, "most of what an idle connection costs");
 
 /* Asks for cache lines that will be written, before a system call whose time covers theirs. */
 static inline void fl_foresee(const void *at, size_t bytes)

@@ -121,12 +121,6 @@ bool fl_upstream_spoke(struct fl_upstream *up)
     return up->readable && (up->tls == NULL || fl_upstream_recv(up, &byte, 1) != -EAGAIN);
 }
 
-static void set_owner(struct fl_upstream *up, struct fl_exchange *owner)
-{
-    up->owner = owner;
-    up->io.also = owner;
-}
-
 static void on_event(struct fl_io *io, unsigned events)
 {
     struct fl_upstream *up = fl_container_of(io, struct fl_upstream, io);
@@ -177,7 +171,7 @@ struct fl_upstream *fl_upstream_take(struct fl_worker *w, struct fl_peer *p,
         return NULL;
     }
     leave_idle(up);
-    set_owner(up, owner);
+    up->owner = owner;
     fl_worker_count(&w->upstreams_active, 1);
     return up;
 }
@@ -191,7 +185,11 @@ static struct fl_upstream *fresh(struct fl_worker *w)
         up = malloc(sizeof *up);
     }
     if (up != NULL) {
-        *up = (struct fl_upstream){.worker = w, .io = {.fd = -1, .on_event = on_event}};
+        *up = (struct fl_upstream){
+            .worker = w,
+            .io = {.fd = -1,
+                   .also = offsetof(struct fl_upstream, owner) / sizeof(void *),
+                   .on_event = on_event}};
         fl_list_init(&up->node);
         fl_list_init(&up->place_node);
         fl_timer_init(&up->timer, on_idle_too_long);
@@ -220,7 +218,7 @@ int fl_upstream_dial(struct fl_worker *w, struct fl_peer *p, struct fl_exchange 
         return rc;
     }
     up->peer = p;
-    set_owner(up, owner);
+    up->owner = owner;
     up->proof = proof;
     fl_worker_count(&w->upstreams_active, 1);
     *ret = up;
@@ -235,7 +233,7 @@ void fl_upstream_close(struct fl_upstream **upp)
     }
     *upp = NULL;
     FL_MUST(up->owner != NULL);
-    set_owner(up, NULL);
+    up->owner = NULL;
     fl_worker_count(&up->worker->upstreams_active, -1);
     discard(up);
 }
@@ -267,7 +265,7 @@ void fl_upstream_give(struct fl_upstream **upp, const struct fl_backend_conf *b)
         drop_idle(fl_container_of(fl_list_last(&l->idle), struct fl_upstream, node));
     }
     *upp = NULL;
-    set_owner(up, NULL);
+    up->owner = NULL;
     up->readable = false; /* all bytes were taken: the next edge is a surprise */
     up->idle_since_ms = fl_worker_now_ms(w);
     fl_list_push(&l->idle, &up->node);

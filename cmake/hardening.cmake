@@ -29,7 +29,7 @@ elseif(CMAKE_BUILD_TYPE STREQUAL "Release" OR CMAKE_BUILD_TYPE STREQUAL "RelWith
     add_compile_options(-mmemset-strategy=libcall:-1:noalign -mmemcpy-strategy=libcall:-1:noalign)
     add_link_options(-mmemset-strategy=libcall:-1:noalign -mmemcpy-strategy=libcall:-1:noalign)
   endif()
-  if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT FL_PRACTICE) # the simulator puts its own functions before ours
+  if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT FL_PRACTICE) # counting does not need it
     add_compile_options(-flto=auto)
     add_link_options(-flto=auto)
     set(CMAKE_AR gcc-ar)

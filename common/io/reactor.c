@@ -171,7 +171,7 @@ static int add(struct fl_reactor *r, struct fl_io *io, int fd, uint32_t flags)
         return rc;
     }
     io->fd = fd;
-    io->slot = i & (SLOTS_MAX - 1);
+    io->slot = i & (SLOTS_MAX - 1); /* as it is; the compiler cannot know */
     return 0;
 }
 

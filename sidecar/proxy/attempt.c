@@ -301,7 +301,7 @@ static void interim(struct fl_exchange *x, size_t length)
 
 /* A head that is not there at once. GOT_HEAD: it is, *ret_length long. WAIT: more bytes are needed.
  */
-static enum fl_attempt_step parse_slowly(struct fl_exchange *x, size_t *ret_length)
+static enum fl_attempt_step parse_in_two_steps(struct fl_exchange *x, size_t *ret_length)
 {
     struct fl_buffer *in = x->attempt.in;
     size_t limit = (size_t)x->snapshot->config->header_limit_bytes;
@@ -347,7 +347,7 @@ static enum fl_attempt_step parse(struct fl_exchange *x)
     while (fl_buffer_len(a->in) > 0 && x->to_client.left == 0) {
         size_t length = fl_incoming_response(a->in, x->request.method, p);
         if (length == 0 || length > (size_t)x->snapshot->config->header_limit_bytes) {
-            enum fl_attempt_step step = parse_slowly(x, &length);
+            enum fl_attempt_step step = parse_in_two_steps(x, &length);
             if (step != FL_ATTEMPT_GOT_HEAD) {
                 return step;
             }
@@ -413,7 +413,8 @@ static enum fl_attempt_step receive(struct fl_exchange *x)
     if (x->to_client.left > 0 && !fl_relay_flush(x)) {
         return x->client_gone ? fl_attempt_fail(x, FL_OUTCOME_CLIENT_ABORT, 0) : FL_ATTEMPT_WAIT;
     }
-    if (a->in != NULL && fl_buffer_len(a->in) > 0) {
+    /* What was read ahead lies behind the bytes that count, where a parse puts its stop. */
+    if (!a->has_read && a->in != NULL && fl_buffer_len(a->in) > 0) {
         enum fl_attempt_step step = parse(x);
         if (step != FL_ATTEMPT_WAIT) {
             return step;

@@ -15,8 +15,8 @@
  * body, and a head before it; such an answer takes one read and one send. */
 enum fl_buffer_size { FL_BUFFER_4K, FL_BUFFER_16K, FL_BUFFER_64K, FL_BUFFER_SIZES };
 
-/* Lies beside others of its kind, not in front of its bytes: beginnings of pages share few lines of
- * each cache. */
+/* Lies on a page of such structs (a shelf, kept to the end), not in front of its bytes: beginnings
+ * of pages share few lines of each cache. */
 struct fl_buffer {
     struct fl_buffer *next; /* free list, or the owner's chain */
     char *bytes;

@@ -143,8 +143,8 @@ static void on_timeout(struct fl_timer *t)
 }
 
 /* A head that is not there at once. NONE with *ret_whole false: more bytes are needed. */
-static enum fl_http_error parse_slowly(struct fl_client *c, struct fl_request_head *ret,
-                                       bool *ret_whole)
+static enum fl_http_error parse_in_two_steps(struct fl_client *c, struct fl_request_head *ret,
+                                             bool *ret_whole)
 {
     size_t limit = (size_t)config_of(c)->header_limit_bytes;
     size_t len = fl_buffer_len(c->in);
@@ -169,7 +169,7 @@ static bool look(struct fl_client *c)
     }
     size_t length = fl_incoming_request(c->in, &x->request);
     bool whole = length > 0 && length <= (size_t)config_of(c)->header_limit_bytes;
-    enum fl_http_error e = whole ? FL_HTTP_ERR_NONE : parse_slowly(c, &x->request, &whole);
+    enum fl_http_error e = whole ? FL_HTTP_ERR_NONE : parse_in_two_steps(c, &x->request, &whole);
     if (e != FL_HTTP_ERR_NONE) {
         fl_timer_off(&c->timer);
         fl_exchange_refuse(x, c, fl_judge_answer_of(e), fl_http_error_text(e));

@@ -420,7 +420,9 @@ void fl_exchange_run(struct fl_exchange *x)
     x->running = false;
     if (x->state == FL_X_DONE) {
         give_back(x);
-    } else if (!behind) { /* else it runs again before any timer */
+    } else if (behind) { /* it runs again in this turn, or next: what the timer says then will do */
+        fl_exchange_advance(x);
+    } else {
         set_timer(x);
     }
 }

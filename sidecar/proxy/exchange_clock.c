@@ -35,8 +35,9 @@ static bool backend_owes(const struct fl_exchange *x)
     return x->state == FL_X_TRY && !x->starving && !waits_for_client(x) && !moves_unknown_length(x);
 }
 
-static void advance(struct fl_exchange *x, int64_t now_ms)
+void fl_exchange_advance(struct fl_exchange *x)
 {
+    int64_t now_ms = fl_worker_now_ms(x->worker);
     bool owes = backend_owes(x);
     if (x->owing_since_ms != 0) {
         x->owed_ms += now_ms - x->owing_since_ms;
@@ -57,7 +58,7 @@ static void advance(struct fl_exchange *x, int64_t now_ms)
 
 bool fl_exchange_deadline_passed(struct fl_exchange *x)
 {
-    advance(x, fl_worker_now_ms(x->worker));
+    fl_exchange_advance(x);
     return x->deadline_ms > 0 && x->owed_ms >= x->deadline_ms;
 }
 
@@ -141,7 +142,7 @@ static void due_in_relay(const struct fl_exchange *x, struct fl_due *d)
 struct fl_due fl_exchange_due(struct fl_exchange *x)
 {
     struct fl_due d = {INT64_MAX, FL_DUE_NOTHING};
-    advance(x, fl_worker_now_ms(x->worker));
+    fl_exchange_advance(x);
     if (x->state == FL_X_TRY) {
         due_in_try(x, &d);
     } else if (x->state == FL_X_RELAY) {

@@ -31,7 +31,9 @@ struct fl_due {
     enum fl_due_what what;
 };
 
-/* Brings the owing clock up to now, then says what comes first. */
+/* Brings the clocks up to now: who owes, who waits, since when. */
+void fl_exchange_advance(struct fl_exchange *x);
+/* The same, then says what comes first. */
 struct fl_due fl_exchange_due(struct fl_exchange *x);
 /* Has the deadline been used up? */
 bool fl_exchange_deadline_passed(struct fl_exchange *x);

@@ -1,6 +1,7 @@
 #include "sidecar/proxy/incoming_head.h"
 
 #include <string.h>
+
 static bool may_try_at_once(const struct fl_buffer *in)
 {
     return in->scan == 0 && fl_buffer_room(in) >= FL_HTTP_STOP_BYTES;

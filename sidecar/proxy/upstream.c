@@ -176,6 +176,11 @@ struct fl_upstream *fl_upstream_take(struct fl_worker *w, struct fl_peer *p,
     return up;
 }
 
+_Static_assert(offsetof(struct fl_upstream, io) == 0 &&
+                   offsetof(struct fl_upstream, owner) % sizeof(void *) == 0 &&
+                   offsetof(struct fl_upstream, owner) / sizeof(void *) < 256,
+               "fl_io.also");
+
 static struct fl_upstream *fresh(struct fl_worker *w)
 {
     struct fl_upstream *up = w->free_upstreams;

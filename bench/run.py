@@ -198,12 +198,13 @@ class Bench:
         pins = f"proxy on CPU {self.proxy_cpu}, load and origin on CPU {self.load_cpu}"
         if self.proxy_cpu is None:
             pins = "nothing pinned"
+        often = "".join(f", {s.times} times as many of {s.name}" for s in SCENARIOS if s.times > 1)
         lines = [
             "# Benchmark results", "",
             f"`bench/run.py {shlex.join(sys.argv[1:])}` at {commit or 'an unknown commit'}, "
             f"{datetime.date.today().isoformat()}.", "",
             f"- {model}, {os.cpu_count()} processors, Linux {platform.release()}; {pins}; loopback.",
-            f"- {self.options.rounds} rounds, interleaved, three times as many of 1k@32 and 1k@256; load average at the start {os.getloadavg()[0]:.1f}.",
+            f"- {self.options.rounds} rounds, interleaved{often}; load average at the start {os.getloadavg()[0]:.1f}.",
             "- nginx in the ratios is the cheaper of its two variants, floor the cheaper relay.",
         ]
         lines += [f"- {p.name}: {p.version()}" for p in self.proxies]

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/foresee.h"
 #include "common/io/wheel.h"
 
 #define BATCH       128
@@ -26,7 +27,6 @@ struct slot {
 
 enum { SLOT_LEVEL = 1, SLOT_PAUSED = 2 };
 #define NO_SLOT   UINT32_MAX
-#define SLOTS_MAX (UINT32_C(1) << 24) /* fl_io.slot */
 #define WAKE_WORD UINT64_MAX
 
 struct fl_reactor {
@@ -114,7 +114,8 @@ struct fl_reactor *fl_reactor_free(struct fl_reactor *r)
 static bool grow_slots(struct fl_reactor *r)
 {
     uint32_t count = r->slot_count ? r->slot_count * 2 : 64;
-    struct slot *slots = count <= SLOTS_MAX ? realloc(r->slots, count * sizeof(*slots)) : NULL;
+    struct slot *slots =
+        count <= FL_IO_SLOTS_MAX ? realloc(r->slots, count * sizeof(*slots)) : NULL;
     if (slots == NULL) {
         return false;
     }
@@ -171,7 +172,7 @@ static int add(struct fl_reactor *r, struct fl_io *io, int fd, uint32_t flags)
         return rc;
     }
     io->fd = fd;
-    io->slot = i & (SLOTS_MAX - 1); /* as it is; the compiler cannot know */
+    io->slot = i & (FL_IO_SLOTS_MAX - 1); /* as it is; the compiler cannot know */
     return 0;
 }
 
@@ -326,13 +327,6 @@ static const struct slot *event_slot(const struct fl_reactor *r, int n)
     return word != WAKE_WORD ? &r->slots[(uint32_t)word] : NULL;
 }
 
-static void ask_for(const void *at, unsigned lines)
-{
-    for (unsigned i = 0; i < lines; i++) {
-        __builtin_prefetch((const char *)at + 64 * i, 1);
-    }
-}
-
 /* What on_event looks at besides; io itself when that is all. */
 static const void *named_by(const struct fl_io *io)
 {
@@ -348,13 +342,13 @@ static const void *named_by(const struct fl_io *io)
 static void foresee(const struct fl_reactor *r, int n, int count)
 {
     if (n + 3 < count && event_slot(r, n + 3) != NULL) {
-        ask_for(event_slot(r, n + 3), 1);
+        fl_foresee(event_slot(r, n + 3), 64);
     }
     if (n + 2 < count && event_slot(r, n + 2) != NULL && event_slot(r, n + 2)->io != NULL) {
-        ask_for(event_slot(r, n + 2)->io, 3);
+        fl_foresee(event_slot(r, n + 2)->io, 192);
     }
     if (n + 1 < count && event_slot(r, n + 1) != NULL && event_slot(r, n + 1)->io != NULL) {
-        ask_for(named_by(event_slot(r, n + 1)->io), 2);
+        fl_foresee(named_by(event_slot(r, n + 1)->io), 128);
     }
 }
 

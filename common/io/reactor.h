@@ -25,6 +25,8 @@ enum {                  /* events */
        FL_IO_ERROR = 8, /* an error is pending: the next call on the fd returns it */
 };
 
+#define FL_IO_SLOTS_MAX (UINT32_C(1) << 24)
+
 struct fl_io {
     int fd;             /* -1 when closed; set by add, cleared by close */
     uint32_t slot : 24; /* the reactor's */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/base/foresee.h"
 #include "common/io/sock.h"
 #include "common/model/tls_fault.h"
 #include "common/tls/tls_terms.h"

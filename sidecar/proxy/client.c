@@ -117,6 +117,12 @@ static void begin(struct fl_client *c, struct fl_exchange *x)
     fl_exchange_start(x, c);
 }
 
+static void refuse_by(struct fl_client *c, struct fl_exchange *x, enum fl_answer a, const char *why)
+{
+    fl_timer_off(&c->timer);
+    fl_exchange_refuse(x, c, a, why);
+}
+
 static void refuse(struct fl_client *c, enum fl_answer a, const char *why)
 {
     struct fl_exchange *x = fl_exchange_take(c->worker);
@@ -124,8 +130,7 @@ static void refuse(struct fl_client *c, enum fl_answer a, const char *why)
         fl_client_close(c, false);
         return;
     }
-    fl_timer_off(&c->timer);
-    fl_exchange_refuse(x, c, a, why);
+    refuse_by(c, x, a, why);
 }
 
 static void on_timeout(struct fl_timer *t)
@@ -171,8 +176,7 @@ static bool look(struct fl_client *c)
     bool whole = length > 0 && length <= (size_t)config_of(c)->header_limit_bytes;
     enum fl_http_error e = whole ? FL_HTTP_ERR_NONE : parse_in_two_steps(c, &x->request, &whole);
     if (e != FL_HTTP_ERR_NONE) {
-        fl_timer_off(&c->timer);
-        fl_exchange_refuse(x, c, fl_judge_answer_of(e), fl_http_error_text(e));
+        refuse_by(c, x, fl_judge_answer_of(e), fl_http_error_text(e));
         return true;
     }
     if (!whole) {

@@ -41,13 +41,6 @@ struct fl_client {
 
 _Static_assert(sizeof(struct fl_client) <= 168, "most of what an idle connection costs");
 
-/* Asks for cache lines that will be written, before a system call whose time covers theirs. */
-static inline void fl_foresee(const void *at, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i += 64) {
-        __builtin_prefetch((const char *)at + i, 1);
-    }
-}
 /* Takes over an accepted descriptor; on failure it is closed. */
 void fl_client_open(struct fl_worker *w, int fd, const struct fl_addr *from);
 /* The exchange has ended and is already given back. reusable: the next request may follow; else the

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/base/foresee.h"
 #include "common/base/list.h"
 #include "common/http1/field_id.h"
 #include "common/http1/head_parse.h"

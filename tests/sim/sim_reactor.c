@@ -74,7 +74,7 @@ static int add(struct fl_reactor *r, struct fl_io *io, int fd, bool level)
     f->io = io;
     f->level = level;
     io->fd = fd;
-    io->slot = (uint32_t)(fd - SIM_FD_BASE) & 0xffffff;
+    io->slot = (uint32_t)(fd - SIM_FD_BASE) & (FL_IO_SLOTS_MAX - 1);
     sim_edge(f);
     return 0;
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 
 #include "common/io/signals.h"
 #include "common/io/sock.h"
+#include "common/io/thread.h"
 #include "common/model/directives.h"
 #include "sidecar/admin/admin.h"
 #include "sidecar/admin/apply.h"
@@ -21,6 +23,17 @@
 #define DRAIN_LOOK_MS      20
 #define SETTLED_MS         2000
 #define RELOAD_AGAIN_MS    100
+#define CONTROL_STACK      (8 * 1024 * 1024) /* what a first thread has; touched as needed */
+
+/* How far the two threads are. The first thread serves: what it has open is what tools show of the
+ * process (/proc/PID/fd, ss -p). The control thread is started by it. */
+enum stage {
+    STAGE_SETUP,
+    STAGE_BEGUN,   /* control: there is a first snapshot */
+    STAGE_SERVING, /* first: the engine has started, or could not */
+    STAGE_ENDING,  /* control: no more of it, or nothing to begin with */
+    STAGE_SERVED,  /* first: all is closed */
+};
 
 struct app {
     const struct fl_app_options *options;
@@ -40,6 +53,14 @@ struct app {
     uint64_t descriptors;
     int exit_code;
     bool draining;
+    struct fl_config *config;     /* until the control takes it over */
+    struct fl_findings *findings; /* of loading it */
+    pthread_mutex_t lock;         /* of stage; what else goes from thread to thread goes with it */
+    pthread_cond_t reached;
+    enum stage stage;
+    struct fl_snapshot *first; /* NULL: the control did not come to it */
+    int serving;               /* 0, or why not: -errno */
+    unsigned cut;
 };
 
 int fl_app_check(const struct fl_app_options *o, bool show)
@@ -277,11 +298,31 @@ static int start_servers(struct app *a)
     return rc < 0 ? cannot("serve", "", rc) : 0;
 }
 
+static void reach(struct app *a, enum stage stage)
+{
+    pthread_mutex_lock(&a->lock);
+    a->stage = stage;
+    pthread_cond_broadcast(&a->reached);
+    pthread_mutex_unlock(&a->lock);
+}
+
+static void await(struct app *a, enum stage stage)
+{
+    pthread_mutex_lock(&a->lock);
+    while (a->stage < stage) {
+        pthread_cond_wait(&a->reached, &a->lock);
+    }
+    pthread_mutex_unlock(&a->lock);
+}
+
 static int start_threads(struct app *a)
 {
     int rc = fl_log_writer_start(a->writer);
     if (rc == 0) {
-        rc = fl_engine_start(a->engine, fl_control_first(a->control), a->reactor);
+        a->first = fl_control_first(a->control);
+        reach(a, STAGE_BEGUN);
+        await(a, STAGE_SERVING);
+        rc = a->serving;
     }
     if (rc == 0) {
         rc = fl_signals_open(&a->signals, a->reactor, on_signal, a);
@@ -289,30 +330,27 @@ static int start_threads(struct app *a)
     return rc < 0 ? cannot("start", "", rc) : 0;
 }
 
-/* Takes c over. */
-static int start(struct app *a, struct fl_config *c, struct fl_findings *f)
+static int start_parts(struct app *a)
 {
-    int rc = make_parts(a, c);
+    int rc = start_control(a, a->config, a->findings);
     if (rc < 0) {
-        cannot("start", "", rc);
-    }
-    rc = rc == 0 ? open_listeners(a, c) : rc;
-    if (rc < 0) {
-        fl_config_free(c);
-        a->exit_code = FL_EXIT_REFUSED;
+        fl_load_print(a->findings);
+        a->exit_code = a->findings->errors > 0 ? FL_EXIT_USAGE : FL_EXIT_REFUSED;
         return rc;
     }
-    rc = start_control(a, c, f);
-    if (rc < 0) {
-        fl_load_print(f);
-        a->exit_code = f->errors > 0 ? FL_EXIT_USAGE : FL_EXIT_REFUSED;
-        return rc;
-    }
-    say_warnings(a, f);
+    say_warnings(a, a->findings);
     rc = start_threads(a);
     rc = rc == 0 ? start_servers(a) : rc;
     if (rc < 0) {
         a->exit_code = FL_EXIT_REFUSED;
+    }
+    return rc;
+}
+
+static int start(struct app *a)
+{
+    int rc = start_parts(a);
+    if (rc < 0) {
         return rc;
     }
     say_listening(a);
@@ -333,11 +371,10 @@ static void close_fd(int fd)
 
 static void end(struct app *a)
 {
-    unsigned cut = a->control != NULL && a->engine != NULL ? fl_engine_stop(a->engine) : 0;
     if (a->draining) {
         struct fl_log_line l;
         fl_log_begin(&a->log, &l, FL_LOG_INFO, "stopped");
-        fl_log_int(&l, "requests_cut", cut);
+        fl_log_int(&l, "requests_cut", a->cut);
         fl_log_end(&a->log, &l);
     }
     fl_mhd_free(a->status);
@@ -360,6 +397,64 @@ static void end(struct app *a)
     fl_tap_free(a->tap);           /* … which it was shown */
 }
 
+/* ---- the two threads ---- */
+
+/* The kernel counts references to each descriptor at every call when threads share their table. The
+ * first thread, which makes most calls, is spared that: this one, and those it starts, have their
+ * own. */
+static void *run_control(void *arg)
+{
+    struct app *a = arg;
+    fl_engine_leave_descriptors(a->engine);
+    if (start(a) == 0) {
+        fl_reactor_run(a->reactor);
+    }
+    if (a->first != NULL && a->serving == 0) {
+        fl_engine_end(a->engine);
+    }
+    reach(a, STAGE_ENDING);
+    await(a, STAGE_SERVED);
+    end(a);
+    return NULL;
+}
+
+static void serve(struct app *a)
+{
+    await(a, STAGE_BEGUN);
+    if (a->first != NULL) {
+        a->serving = fl_engine_start(a->engine, a->first, a->reactor);
+        bool serves = a->serving == 0;
+        reach(a, STAGE_SERVING);
+        if (serves) {
+            fl_engine_serve(a->engine);
+        }
+    }
+    await(a, STAGE_ENDING);
+    a->cut = fl_engine_stop(a->engine);
+    reach(a, STAGE_SERVED);
+}
+
+static void run(struct app *a)
+{
+    pthread_t control;
+    int rc = make_parts(a, a->config);
+    if (rc < 0) {
+        cannot("start", "", rc);
+    }
+    rc = rc == 0 ? open_listeners(a, a->config) : rc;
+    if (rc == 0 && (rc = fl_thread_start(&control, CONTROL_STACK, run_control, a)) < 0) {
+        cannot("start", "", rc);
+    }
+    if (rc < 0) {
+        fl_config_free(a->config);
+        a->exit_code = FL_EXIT_REFUSED;
+        end(a);
+        return;
+    }
+    serve(a);
+    pthread_join(control, NULL);
+}
+
 int fl_app_run(const struct fl_app_options *o)
 {
     fl_process_tune_memory();
@@ -377,15 +472,15 @@ int fl_app_run(const struct fl_app_options *o)
                     .descriptors = descriptors,
                     .admin_fd = -1,
                     .status_fd = -1,
-                    .signals = {.io = {.fd = -1}}};
+                    .signals = {.io = {.fd = -1}},
+                    .config = c,
+                    .findings = &f,
+                    .lock = PTHREAD_MUTEX_INITIALIZER,
+                    .reached = PTHREAD_COND_INITIALIZER};
     fl_timer_init(&a.drain, on_drain);
     fl_timer_init(&a.settled, on_settled);
     fl_timer_init(&a.again, on_again);
-    int rc = start(&a, c, &f);
+    run(&a);
     fl_findings_done(&f);
-    if (rc == 0) {
-        fl_reactor_run(a.reactor);
-    }
-    end(&a);
     return a.exit_code;
 }

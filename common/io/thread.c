@@ -1,6 +1,7 @@
 #include "common/io/thread.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 static void list_deaf(sigset_t *set)
 {
@@ -32,4 +33,10 @@ int fl_thread_start(pthread_t *ret, size_t stack_bytes, void *(*run)(void *arg),
         *ret = made;
     }
     return -rc;
+}
+
+bool fl_thread_split_descriptors(int fd)
+{
+    /* not unshare(2): the usual seccomp profiles of containers forbid it */
+    return close_range((unsigned)fd, (unsigned)fd, CLOSE_RANGE_UNSHARE) == 0;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/io/sock.h"
 #include "common/io/thread.h"
 #include "sidecar/proxy/engine_state.h"
 #include "sidecar/proxy/window.h"
@@ -85,6 +86,16 @@ bool fl_engine_listening(const struct fl_engine *e, unsigned i, struct fl_addr *
     return true;
 }
 
+void fl_engine_leave_descriptors(const struct fl_engine *e)
+{
+    if (e->listener_count == 0 || !fl_thread_split_descriptors(e->listeners[0].io.fd)) {
+        return;
+    }
+    for (unsigned i = 1; i < e->listener_count; i++) {
+        fl_sock_close(e->listeners[i].io.fd);
+    }
+}
+
 static void *run_worker(void *arg)
 {
     struct fl_worker *w = arg;
@@ -112,11 +123,16 @@ int fl_engine_start(struct fl_engine *e, struct fl_snapshot *first, struct fl_re
     if (rc != 0) {
         return rc;
     }
-    for (; e->running < e->threads && rc == 0; e->running += rc == 0 ? 1 : 0) {
-        rc = fl_thread_start(&e->thread[e->running], STACK_BYTES, run_worker,
-                             &e->workers[e->running]);
+    for (unsigned i = 1; i < e->threads && rc == 0; i++) {
+        rc = fl_thread_start(&e->thread[i], STACK_BYTES, run_worker, &e->workers[i]);
+        e->running += rc == 0 ? 1 : 0;
     }
     return rc;
+}
+
+void fl_engine_serve(struct fl_engine *e)
+{
+    fl_reactor_run(e->workers[0].reactor);
 }
 
 static void wake_all(struct fl_engine *e)
@@ -185,17 +201,24 @@ bool fl_engine_drained(const struct fl_engine *e, int64_t now_ms)
     return true;
 }
 
+void fl_engine_end(struct fl_engine *e)
+{
+    for (unsigned i = 0; i < e->threads; i++) {
+        fl_reactor_stop(e->workers[i].reactor);
+    }
+}
+
 unsigned fl_engine_stop(struct fl_engine *e)
 {
     unsigned cut = 0;
-    for (unsigned i = 0; i < e->running; i++) {
-        fl_reactor_stop(e->workers[i].reactor);
-    }
-    for (unsigned i = 0; i < e->running; i++) {
+    for (unsigned i = 1; i <= e->running; i++) {
+        fl_reactor_stop(e->workers[i].reactor); /* a start that failed halfway was not ended */
         pthread_join(e->thread[i], NULL);
-        cut += atomic_load(&e->workers[i].active_count);
     }
     e->running = 0;
+    for (unsigned i = 0; i < e->threads; i++) {
+        cut += atomic_load(&e->workers[i].active_count);
+    }
     for (unsigned i = 0; i < e->listener_count; i++) {
         fl_listener_stop(&e->listeners[i]);
     }

@@ -6,7 +6,10 @@
  * reclaim frees a snapshot once every thread has acknowledged a newer one and no exchange holds it.
  * Data threads never lock, never free a snapshot.
  *
- * All functions are the control thread's, except where a comment says otherwise. */
+ * Two threads share the functions below. The serving thread makes the engine, opens its listeners,
+ * starts, serves and stops: whatever has to do with descriptors, since the control thread may have
+ * a descriptor table of its own (sidecar/app.c). It is the first data thread. Everything else is
+ * the control thread's, except where a comment says otherwise. */
 #ifndef FL_SIDECAR_PROXY_ENGINE_H
 #define FL_SIDECAR_PROXY_ENGINE_H
 
@@ -36,10 +39,15 @@ void fl_engine_bound(struct fl_engine *e, uint64_t memory_bytes, uint64_t descri
 FL_MUST_USE int fl_engine_listen(struct fl_engine *e, const struct fl_addr *at);
 /* The address of listener i as bound (port 0 resolved); false beyond the last. */
 bool fl_engine_listening(const struct fl_engine *e, unsigned i, struct fl_addr *ret);
-/* Starts the data threads on their first snapshot (taken over). control is woken when a data thread
- * wants a probe. */
+/* Any thread but the serving one, at its beginning: a descriptor table of its own, if it may have
+ * one, in which no listener is open. */
+void fl_engine_leave_descriptors(const struct fl_engine *e);
+/* Takes over the first snapshot, begins to accept, and starts the data threads after the first.
+ * control is woken when a data thread wants a probe. */
 FL_MUST_USE int fl_engine_start(struct fl_engine *e, struct fl_snapshot *first,
                                 struct fl_reactor *control);
+/* Is the first data thread until fl_engine_end. */
+void fl_engine_serve(struct fl_engine *e);
 
 void fl_engine_publish(struct fl_engine *e, struct fl_snapshot *fresh);  /* takes fresh over */
 const struct fl_snapshot *fl_engine_snapshot(const struct fl_engine *e); /* the newest published */
@@ -50,8 +58,10 @@ unsigned fl_engine_reclaim(struct fl_engine *e, struct fl_registry *registry);
  * nothing came for 1 s. */
 void fl_engine_drain(struct fl_engine *e);
 bool fl_engine_drained(const struct fl_engine *e, int64_t now_ms);
-/* Ends the threads, cutting what is still in flight; returns how many exchanges were cut. Frees
- * nothing. */
+/* The data threads end after their turn. fl_engine_stop comes after this has returned. */
+void fl_engine_end(struct fl_engine *e);
+/* Closes everything, cutting what is still in flight; returns how many exchanges were cut. Frees
+ * nothing. Also without start. */
 unsigned fl_engine_stop(struct fl_engine *e);
 struct fl_engine *fl_engine_free(struct fl_engine *e, struct fl_registry *registry);
 

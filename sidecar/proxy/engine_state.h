@@ -13,7 +13,7 @@
 enum { FL_LISTENERS_MAX = 16 };
 
 struct fl_engine {
-    unsigned threads, running; /* running: threads that were started */
+    unsigned threads, running; /* running: threads that were started; the first serves as it is */
     uint64_t seed;
     uint32_t max_connections;
     bool short_of_descriptors; /* max_connections is what they allow */
@@ -23,9 +23,9 @@ struct fl_engine {
     struct fl_snapshot *old;    /* published before, not yet reclaimed (next_old); control thread */
     struct fl_listener listeners[FL_LISTENERS_MAX];
     unsigned listener_count;
-    int64_t accept_warned_ms; /* one line a second for all of them */
-    pthread_t thread[FL_THREADS_MAX];
-    struct fl_worker *workers; /* [threads] */
+    int64_t accept_warned_ms;         /* one line a second for all of them */
+    pthread_t thread[FL_THREADS_MAX]; /* from 1 on */
+    struct fl_worker *workers;        /* [threads] */
 };
 
 /* What start does before it makes threads: workers adopt `first` and begin to accept. The

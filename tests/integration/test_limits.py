@@ -1,5 +1,6 @@
 """Limits and attacks: slow heads and bodies, many and large heads, floods of connections, requests and resets, too few
 descriptors, an end of the process under load. What is not attacked goes on, and everything comes back."""
+import ctypes
 import os
 import re
 import resource
@@ -16,6 +17,7 @@ from bed.config import FREE, http, s3
 from bed.origin import generated
 from bed.play import Caller, parallel
 from bed.process import SLACK, wait_until
+from bed.sidecar import descriptor_tables
 from bed.wire import Ended, Wire, head
 
 GET = head("GET", "/x")
@@ -67,12 +69,7 @@ def settled(s, timeout=5):
 
 def half_closed(pid):
     """Sockets of this process in CLOSE_WAIT."""
-    inodes = set()
-    for fd in os.listdir(f"/proc/{pid}/fd"):
-        try:
-            inodes.add(os.readlink(f"/proc/{pid}/fd/{fd}"))
-        except OSError:
-            pass
+    inodes = {target for table in descriptor_tables(pid) for target in table.values()}
     with open("/proc/net/tcp", encoding="ascii") as table:
         rows = [line.split() for line in table][1:]
     return [row for row in rows if row[3] == "08" and f"socket:[{row[9]}]" in inodes]
@@ -362,4 +359,37 @@ def test_a_download_of_long_breath_outlives_sigterm(sidecar, origin):
     live.more()
     s.terminate()
     assert live.response().body == generated(400000)
+    assert s.wait(5) == 0
+
+
+# -- descriptor tables -------------------------------------------------------------------------------------------------
+def forbid_close_range():
+    """As a seccomp profile would: EPERM (struct sock_filter: what, jumps, value)."""
+    number = struct.pack("HBBI", 0x20, 0, 0, 0)  # load the system call's number
+    is_it = struct.pack("HBBI", 0x15, 0, 1, 436)  # close_range has this one on all machines
+    refuse, allow = struct.pack("HBBI", 0x06, 0, 0, 0x50001), struct.pack("HBBI", 0x06, 0, 0, 0x7fff0000)
+    program = number + is_it + refuse + allow
+    libc, held = ctypes.CDLL(None, use_errno=True), ctypes.create_string_buffer(program, len(program))
+    filters = ctypes.create_string_buffer(struct.pack("HxxxxxxP", 4, ctypes.addressof(held)))
+    assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, filters, 0, 0) == 0  # NO_NEW_PRIVS, SECCOMP
+
+
+def listeners(table):
+    with open("/proc/net/tcp", encoding="ascii") as rows:
+        listening = {f"socket:[{row[9]}]": int(row[1].split(":")[1], 16)
+                     for row in (line.split() for line in rows) if row[3] == "0A"}
+    return {listening[target] for target in table.values() if target in listening}
+
+
+@pytest.mark.parametrize("forbidden", [False, True], ids=["own", "shared"])
+def test_data_threads_have_a_descriptor_table_of_their_own_where_they_may(sidecar, origin, forbidden):
+    s = sidecar(http(origin("u1", "size=5")), preexec=forbid_close_range if forbidden else None)
+    wires = [s.wire() for _ in range(8)]
+    assert all(wire.request("GET", "/x").response().status == 200 for wire in wires)
+    tables = descriptor_tables(s.pid)
+    assert len(tables) == (1 if forbidden else 2)
+    assert s.data[1] in listeners(tables[0]), "what tools show of the process is what serves"
+    assert s.data[1] not in set().union(*map(listeners, tables[1:])), "one copy: the port is free once it is closed"
+    assert s.admin("/_/ready")["status"] == "ready"
+    s.terminate()
     assert s.wait(5) == 0

@@ -1,4 +1,5 @@
 """fairlead-sidecar and fairlead-controller as objects: started with a YAML configuration, questioned, stopped."""
+import contextlib
 import itertools
 import json
 import os
@@ -12,6 +13,24 @@ from .process import Process, json_lines, wait_until
 from .wire import Wire, call
 
 _ids = itertools.count(1)
+
+
+def descriptor_tables(pid):
+    """What the process has open, {descriptor: target}: the table of its data threads, and that of the others when they
+    have one of their own, which has the signals."""
+    def table(thread):
+        found, at = {}, f"/proc/{pid}/task/{thread}/fd"
+        for fd in os.listdir(at):
+            with contextlib.suppress(OSError):  # closed meanwhile
+                found[fd] = os.readlink(f"{at}/{fd}")
+        return found
+
+    def is_control(found):
+        return "anon_inode:[signalfd]" in found.values()
+
+    data = table(pid)
+    others = () if is_control(data) else map(table, os.listdir(f"/proc/{pid}/task"))
+    return [data, *itertools.islice(filter(is_control, others), 1)]
 
 
 class Dumper(yaml.SafeDumper):
@@ -161,7 +180,7 @@ class Sidecar(Program):
         return next(p for p in self.backend(backend)["peers"] if p["address"] == address)
 
     def open_files(self):
-        return len(os.listdir(f"/proc/{self.pid}/fd"))
+        return sum(len(table) for table in descriptor_tables(self.pid))
 
     def cpu_seconds(self):
         with open(f"/proc/{self.pid}/stat", encoding="ascii") as f:

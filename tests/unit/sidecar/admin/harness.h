@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <json-c/json.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 
 #include "common/codec/config_yaml.h"
 #include "common/io/sock.h"
+#include "common/io/thread.h"
 #include "sidecar/admin/admin.h"
 #include "sidecar/admin/apply.h"
 #include "sidecar/admin/control_inner.h"
@@ -27,6 +29,7 @@ static struct harness {
     struct fl_mhd *status, *admin;
     struct fl_log log;
     struct fl_addr status_at, admin_at;
+    pthread_t data;
     int booted; /* -1: not yet; else may_run */
 } h;
 
@@ -125,6 +128,12 @@ __attribute__((unused)) static int h_apply(struct fl_config *fresh, bool force)
     return rc;
 }
 
+static void *h_serve(void *engine)
+{
+    fl_engine_serve(engine);
+    return NULL;
+}
+
 /* Everything up to, but without, the first turn. */
 static void h_start(const char *yaml)
 {
@@ -150,6 +159,7 @@ static void h_start(const char *yaml)
     fl_findings_done(&f);
     assert_int_equal(rc, 0);
     assert_int_equal(fl_engine_start(h.engine, fl_control_first(h.control), h.reactor), 0);
+    assert_int_equal(fl_thread_start(&h.data, 256 * 1024, h_serve, h.engine), 0);
     assert_int_equal(fl_admin_open_status(h.control, h_listen(&h.status_at), &h.status), 0);
     assert_int_equal(fl_admin_open_admin(h.control, h_listen(&h.admin_at), &h.admin), 0);
     fl_reactor_on_turn(h.reactor, h_on_turn, h.control);
@@ -161,6 +171,8 @@ static void h_stop(void)
     if (h.reactor == NULL) {
         return;
     }
+    fl_engine_end(h.engine);
+    pthread_join(h.data, NULL);
     fl_engine_stop(h.engine);
     fl_mhd_free(h.status);
     fl_mhd_free(h.admin);

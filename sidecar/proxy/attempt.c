@@ -492,7 +492,7 @@ enum fl_attempt_step fl_attempt_peek(struct fl_exchange *x)
     bool ended = false;
     a->phase = FL_ATTEMPT_PEEKING;
     if (a->peek_until_ms == 0) {
-        a->peek_until_ms = fl_worker_now_ms(x->worker) + 250;
+        a->peek_until_ms = fl_worker_now_ms(x->worker) + FL_PEEK_MS;
     }
     size_t head = a->head_length;
     while (a->up->readable && !ended && fl_buffer_len(a->in) - head < PEEK_BYTES &&

@@ -17,6 +17,10 @@ struct fl_attempt_record;
 struct fl_upstream;
 struct fl_buffer;
 
+enum {
+    FL_PEEK_MS = 250
+}; /* at most so long for what a 503 says; no request body is sent meanwhile */
+
 enum fl_attempt_phase {
     FL_ATTEMPT_IDLE,
     FL_ATTEMPT_CONNECTING, /* the handshake of TLS included */

@@ -7,7 +7,8 @@
 #include "sidecar/proxy/upstream.h"
 #include "tests/sim/scenarios/user.h"
 
-enum { LATE_MS = 100, STUCK_MS = 200, PATIENCE_MS = FL_PATIENCE_MS + 8 };
+/* Sending stops on purpose while a 503 is looked into. */
+enum { LATE_MS = 100, STUCK_MS = FL_PEEK_MS + 50, PATIENCE_MS = FL_PATIENCE_MS + 8 };
 
 static struct fl_client *client_of(struct fl_list *node)
 {

@@ -25,14 +25,14 @@
 #define RELOAD_AGAIN_MS    100
 #define CONTROL_STACK      (8 * 1024 * 1024) /* what a first thread has; touched as needed */
 
-/* How far the two threads are. The first thread serves: what it has open is what tools show of the
- * process (/proc/PID/fd, ss -p). The control thread is started by it. */
+/* How far the two threads are. The process's first thread serves: what it has open is what tools
+ * show of the process (/proc/PID/fd, ss -p). It starts the control thread. */
 enum stage {
     STAGE_SETUP,
-    STAGE_BEGUN,   /* control: there is a first snapshot */
-    STAGE_SERVING, /* first: the engine has started, or could not */
-    STAGE_ENDING,  /* control: no more of it, or nothing to begin with */
-    STAGE_SERVED,  /* first: all is closed */
+    STAGE_SNAPSHOT, /* control thread: there is a first snapshot */
+    STAGE_SERVING,  /* serving thread: the engine has started, or could not */
+    STAGE_ENDING,   /* control thread: no more of it, or there was no snapshot */
+    STAGE_CLOSED,   /* serving thread: all of the engine is closed */
 };
 
 struct app {
@@ -58,9 +58,9 @@ struct app {
     pthread_mutex_t lock;         /* of stage; what else goes from thread to thread goes with it */
     pthread_cond_t reached;
     enum stage stage;
-    struct fl_snapshot *first; /* NULL: the control did not come to it */
-    int serving;               /* 0, or why not: -errno */
-    unsigned cut;
+    struct fl_snapshot *first_snapshot; /* NULL: the control did not come to it */
+    int engine_rc;                      /* of fl_engine_start */
+    unsigned requests_cut;
 };
 
 int fl_app_check(const struct fl_app_options *o, bool show)
@@ -186,7 +186,7 @@ static void on_settled(struct fl_timer *t)
     (void)malloc_trim(0);
 }
 
-/* ---- start, in this order ---- */
+/* ---- start: what is opened before the threads part, and after ---- */
 
 static int cannot(const char *what, const char *which, int rc)
 {
@@ -319,10 +319,10 @@ static int start_threads(struct app *a)
 {
     int rc = fl_log_writer_start(a->writer);
     if (rc == 0) {
-        a->first = fl_control_first(a->control);
-        reach(a, STAGE_BEGUN);
+        a->first_snapshot = fl_control_first(a->control);
+        reach(a, STAGE_SNAPSHOT);
         await(a, STAGE_SERVING);
-        rc = a->serving;
+        rc = a->engine_rc;
     }
     if (rc == 0) {
         rc = fl_signals_open(&a->signals, a->reactor, on_signal, a);
@@ -330,7 +330,7 @@ static int start_threads(struct app *a)
     return rc < 0 ? cannot("start", "", rc) : 0;
 }
 
-static int start_parts(struct app *a)
+static int start(struct app *a)
 {
     int rc = start_control(a, a->config, a->findings);
     if (rc < 0) {
@@ -339,18 +339,11 @@ static int start_parts(struct app *a)
         return rc;
     }
     say_warnings(a, a->findings);
+    fl_findings_done(a->findings);
     rc = start_threads(a);
     rc = rc == 0 ? start_servers(a) : rc;
     if (rc < 0) {
         a->exit_code = FL_EXIT_REFUSED;
-    }
-    return rc;
-}
-
-static int start(struct app *a)
-{
-    int rc = start_parts(a);
-    if (rc < 0) {
         return rc;
     }
     say_listening(a);
@@ -374,7 +367,7 @@ static void end(struct app *a)
     if (a->draining) {
         struct fl_log_line l;
         fl_log_begin(&a->log, &l, FL_LOG_INFO, "stopped");
-        fl_log_int(&l, "requests_cut", a->cut);
+        fl_log_int(&l, "requests_cut", a->requests_cut);
         fl_log_end(&a->log, &l);
     }
     fl_mhd_free(a->status);
@@ -409,29 +402,33 @@ static void *run_control(void *arg)
     if (start(a) == 0) {
         fl_reactor_run(a->reactor);
     }
-    if (a->first != NULL && a->serving == 0) {
-        fl_engine_end(a->engine);
-    }
+    fl_engine_end(a->engine);
     reach(a, STAGE_ENDING);
-    await(a, STAGE_SERVED);
+    await(a, STAGE_CLOSED);
     end(a);
     return NULL;
 }
 
 static void serve(struct app *a)
 {
-    await(a, STAGE_BEGUN);
-    if (a->first != NULL) {
-        a->serving = fl_engine_start(a->engine, a->first, a->reactor);
-        bool serves = a->serving == 0;
+    await(a, STAGE_SNAPSHOT);
+    if (a->first_snapshot != NULL) {
+        int rc = fl_engine_start(a->engine, a->first_snapshot, a->reactor);
+        a->engine_rc = rc;
         reach(a, STAGE_SERVING);
-        if (serves) {
+        if (rc == 0) {
             fl_engine_serve(a->engine);
         }
     }
     await(a, STAGE_ENDING);
-    a->cut = fl_engine_stop(a->engine);
-    reach(a, STAGE_SERVED);
+    a->requests_cut = fl_engine_stop(a->engine);
+    reach(a, STAGE_CLOSED);
+}
+
+static int start_control_thread(struct app *a, pthread_t *ret)
+{
+    int rc = fl_thread_start(ret, CONTROL_STACK, run_control, a);
+    return rc < 0 ? cannot("start", "", rc) : 0;
 }
 
 static void run(struct app *a)
@@ -442,9 +439,7 @@ static void run(struct app *a)
         cannot("start", "", rc);
     }
     rc = rc == 0 ? open_listeners(a, a->config) : rc;
-    if (rc == 0 && (rc = fl_thread_start(&control, CONTROL_STACK, run_control, a)) < 0) {
-        cannot("start", "", rc);
-    }
+    rc = rc == 0 ? start_control_thread(a, &control) : rc;
     if (rc < 0) {
         fl_config_free(a->config);
         a->exit_code = FL_EXIT_REFUSED;

@@ -16,7 +16,7 @@ FL_MUST_USE int fl_thread_start(pthread_t *ret, size_t stack_bytes, void *(*run)
 
 /* Any thread, at its beginning: from now on it, and the threads it starts, have a descriptor table
  * of their own: a copy of what is open so far, without fd, which stays open in the other. False: it
- * goes on sharing the table, fd with it (a kernel before 5.11, or forbidden). What was copied is
+ * goes on sharing the table, fd with it (a kernel before 5.9, or forbidden). What was copied is
  * closed when both have closed it. */
 FL_MUST_USE bool fl_thread_split_descriptors(int fd);
 

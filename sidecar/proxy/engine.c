@@ -14,7 +14,9 @@ enum {
     QUIET_MS = 1000,
     LITTLE_MEMORY = 128 * 1024 * 1024,
     BYTES_PER_WIDE = 2 * 1024 * 1024, /* they take half of it at most, and seldom at once */
-    RESERVED_DESCRIPTORS = 32, /* listeners, reactors, logs; status and admin connections, probes */
+    /* Listeners, reactors, logs; status and admin connections and probes where all threads share
+     * one table. */
+    RESERVED_DESCRIPTORS = 32,
 };
 
 int fl_engine_new(const struct fl_config *config, unsigned threads, struct fl_log_writer *logs,
@@ -212,7 +214,6 @@ unsigned fl_engine_stop(struct fl_engine *e)
 {
     unsigned cut = 0;
     for (unsigned i = 1; i <= e->running; i++) {
-        fl_reactor_stop(e->workers[i].reactor); /* a start that failed halfway was not ended */
         pthread_join(e->thread[i], NULL);
     }
     e->running = 0;

@@ -9,7 +9,8 @@
  * Two threads share the functions below. The serving thread makes the engine, opens its listeners,
  * starts, serves and stops: whatever has to do with descriptors, since the control thread may have
  * a descriptor table of its own (sidecar/app.c). It is the first data thread. Everything else is
- * the control thread's, except where a comment says otherwise. */
+ * the control thread's, except where a comment says otherwise; fl_engine_free after the serving
+ * thread's fl_engine_stop. */
 #ifndef FL_SIDECAR_PROXY_ENGINE_H
 #define FL_SIDECAR_PROXY_ENGINE_H
 

@@ -325,6 +325,16 @@ int fl_mhd_new(struct fl_reactor *r, const struct fl_mhd_conf *conf, int listen_
     return 0;
 }
 
+/* There are copies of this descriptor: the reserve, and maybe another descriptor table's. */
+static void stop_listening(struct fl_mhd *m)
+{
+    int fd = fl_reactor_release(m->reactor, &m->listener);
+    if (fd >= 0) {
+        (void)shutdown(fd, SHUT_RDWR);
+        fl_sock_close(fd);
+    }
+}
+
 struct fl_mhd *fl_mhd_free(struct fl_mhd *m)
 {
     if (m == NULL) {
@@ -332,7 +342,7 @@ struct fl_mhd *fl_mhd_free(struct fl_mhd *m)
     }
     FL_MUST(!m->running);
     m->closing = true;
-    fl_reactor_close(m->reactor, &m->listener);
+    stop_listening(m);
     if (m->daemon != NULL) {
         fl_list_each_safe (it, next, &m->suspended) {
             fl_mhd_call_abandon(fl_container_of(it, struct fl_mhd_call, node));

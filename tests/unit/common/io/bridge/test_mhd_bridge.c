@@ -116,6 +116,8 @@ static const struct fl_mhd_handler handlers[] = {
     {"GET", "/_/wait", 0, 0, NULL, wait_for_it},
 };
 
+static int listener_copy = -1; /* as a second descriptor table has one */
+
 static int start_server(unsigned max, unsigned per_ip, int64_t head_ms)
 {
     struct fl_addr any;
@@ -126,6 +128,7 @@ static int start_server(unsigned max, unsigned per_ip, int64_t head_ms)
     }
     const struct fl_mhd_conf conf = {handlers, FL_COUNTOF(handlers), NULL, max, per_ip, head_ms,
                                      true};
+    listener_copy = dup(fd);
     int rc = fl_mhd_new(reactor, &conf, fd, &server);
     if (rc == 0) {
         fl_mhd_local(server, &at);
@@ -148,6 +151,7 @@ static int tear_down(void **state)
     (void)state;
     server = fl_mhd_free(server);
     reactor = fl_reactor_free(reactor);
+    close(listener_copy);
     return 0;
 }
 
@@ -549,9 +553,24 @@ static void a_stream_outlives_the_limits_of_a_request(void **state)
     close(fd);
 }
 
+static void nobody_listens_once_it_is_freed(void **state)
+{
+    (void)state;
+    const struct sockaddr_in to = {.sin_family = AF_INET,
+                                   .sin_port = htons(at.port),
+                                   .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    close(dial());
+    server = fl_mhd_free(server);
+    int late = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(late, (const struct sockaddr *)&to, sizeof to), -1);
+    assert_int_equal(errno, ECONNREFUSED);
+    close(late);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(nobody_listens_once_it_is_freed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(routes_and_answers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(streams_go_on, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_stream_notices_that_its_client_has_left, set_up,

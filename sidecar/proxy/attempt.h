@@ -17,9 +17,8 @@ struct fl_attempt_record;
 struct fl_upstream;
 struct fl_buffer;
 
-enum {
-    FL_PEEK_MS = 250
-}; /* at most so long for what a 503 says; no request body is sent meanwhile */
+/* At most so long for what a 503 says; no request body is sent meanwhile. */
+enum { FL_PEEK_MS = 250 };
 
 enum fl_attempt_phase {
     FL_ATTEMPT_IDLE,

@@ -1,6 +1,5 @@
 """Large answers of known length to a fast reader pass through the kernel by splice(2): whole, and with the same ends as
 the ones that are copied. A connection to the peer is trusted with it after 480 KiB that nobody had to wait for."""
-import os
 import re
 import time
 
@@ -9,6 +8,7 @@ import pytest
 from bed.config import http
 from bed.origin import generated
 from bed.process import wait_until
+from bed.sidecar import descriptor_tables
 from bed.tracing import traced
 from bed.wire import Ended
 
@@ -17,14 +17,8 @@ SIZE = 8 * MIB
 
 
 def pipes(s):
-    """Pipe ends of the process, those of its log among them."""
-    found = 0
-    for fd in os.listdir(f"/proc/{s.pid}/fd"):
-        try:
-            found += os.readlink(f"/proc/{s.pid}/fd/{fd}").startswith("pipe:")
-        except FileNotFoundError:
-            pass
-    return found
+    """Pipe ends of the data threads, those of the log among them."""
+    return sum(target.startswith("pipe:") for target in descriptor_tables(s.pid)[0].values())
 
 
 @pytest.fixture

@@ -7,8 +7,7 @@
 #include "sidecar/proxy/upstream.h"
 #include "tests/sim/scenarios/user.h"
 
-/* Sending stops on purpose while a 503 is looked into. */
-enum { LATE_MS = 100, STUCK_MS = FL_PEEK_MS + 50, PATIENCE_MS = FL_PATIENCE_MS + 8 };
+enum { LATE_MS = 100, STUCK_MS = 200, PATIENCE_MS = FL_PATIENCE_MS + 8 };
 
 static struct fl_client *client_of(struct fl_list *node)
 {
@@ -67,20 +66,30 @@ static void check_idle(struct bed *b)
     b->seen = now;
 }
 
+/* A 503 is looked into; nothing is sent meanwhile, on purpose. */
+static bool is_peeking(const struct fl_client *c)
+{
+    const struct fl_exchange *x = c->exchange;
+    return x != NULL && x->state == FL_X_TRY && x->attempt.phase == FL_ATTEMPT_PEEKING;
+}
+
 void bed_rules_running(struct bed *b)
 {
+    bool peeking = false;
     check_idle(b);
     for (unsigned i = 0; i < b->threads; i++) {
         struct fl_worker *w = &b->engine->workers[i];
         fl_list_each (it, &w->clients) {
             check_client(b, client_of(it));
             check_patience(b, client_of(it));
+            peeking = peeking || is_peeking(client_of(it));
         }
         check_memory(w);
     }
-    struct sim_stuck stuck = sim_stuck(b->world, STUCK_MS, NULL);
+    int64_t stuck_ms = peeking ? FL_PEEK_MS + LATE_MS : STUCK_MS;
+    struct sim_stuck stuck = sim_stuck(b->world, stuck_ms, NULL);
     if (stuck.unsent > 0) {
-        sim_stuck(b->world, STUCK_MS, stderr);
+        sim_stuck(b->world, stuck_ms, stderr);
     }
     BED_MUST(stuck.unsent == 0, "a lost wake-up: room was announced and nothing was sent");
 }

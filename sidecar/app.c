@@ -92,12 +92,12 @@ static void say(const struct app *a, enum fl_log_level level, const char *msg, c
 }
 
 /* Warnings as event lines: while it runs, stderr is JSON. */
-static void say_warnings(const struct app *a, const struct fl_findings *f)
+static void say_warnings(const struct app *a)
 {
-    for (const struct fl_finding *one = f->first; one != NULL; one = one->next) {
+    for (const struct fl_finding *one = a->findings->first; one != NULL; one = one->next) {
         char text[1024];
         struct fl_fmt out = fl_fmt_of(text, sizeof(text));
-        fl_findings_print(f, one, &out);
+        fl_findings_print(a->findings, one, &out);
         say(a, FL_LOG_WARN, "configuration warning", "cause", text);
     }
 }
@@ -195,8 +195,9 @@ static int cannot(const char *what, const char *which, int rc)
     return rc;
 }
 
-static int make_parts(struct app *a, const struct fl_config *c)
+static int make_parts(struct app *a)
 {
+    const struct fl_config *c = a->config;
     a->threads = c->threads != 0 ? c->threads : fl_process_auto_threads();
     uint64_t seed = fl_process_random();
     int rc = fl_reactor_new(&a->reactor);
@@ -225,8 +226,9 @@ static int open_listener(const char *text, int *ret_fd)
     return rc < 0 ? cannot("listen on ", text, rc) : 0;
 }
 
-static int open_listeners(struct app *a, const struct fl_config *c)
+static int open_listeners(struct app *a)
 {
+    const struct fl_config *c = a->config;
     for (uint32_t i = 0; i < c->listen.data.count; i++) {
         struct fl_addr at;
         const char *text = c->listen.data.items[i];
@@ -263,7 +265,7 @@ static void say_listening(struct app *a)
     fl_log_end(&a->log, &l);
 }
 
-static int start_control(struct app *a, struct fl_config *c, struct fl_findings *f)
+static int start_control(struct app *a)
 {
     const struct fl_control_conf conf = {
         .reactor = a->reactor,
@@ -278,9 +280,9 @@ static int start_control(struct app *a, struct fl_config *c, struct fl_findings 
         .booted = on_booted,
         .arg = a,
     };
-    int rc = fl_control_new(&conf, c, f, &a->control);
+    int rc = fl_control_new(&conf, a->config, a->findings, &a->control);
     if (rc < 0) {
-        fl_config_free(c);
+        fl_config_free(a->config);
     }
     return rc;
 }
@@ -332,13 +334,13 @@ static int start_threads(struct app *a)
 
 static int start(struct app *a)
 {
-    int rc = start_control(a, a->config, a->findings);
+    int rc = start_control(a);
     if (rc < 0) {
         fl_load_print(a->findings);
         a->exit_code = a->findings->errors > 0 ? FL_EXIT_USAGE : FL_EXIT_REFUSED;
         return rc;
     }
-    say_warnings(a, a->findings);
+    say_warnings(a);
     fl_findings_done(a->findings);
     rc = start_threads(a);
     rc = rc == 0 ? start_servers(a) : rc;
@@ -434,11 +436,11 @@ static int start_control_thread(struct app *a, pthread_t *ret)
 static void run(struct app *a)
 {
     pthread_t control;
-    int rc = make_parts(a, a->config);
+    int rc = make_parts(a);
     if (rc < 0) {
         cannot("start", "", rc);
     }
-    rc = rc == 0 ? open_listeners(a, a->config) : rc;
+    rc = rc == 0 ? open_listeners(a) : rc;
     rc = rc == 0 ? start_control_thread(a, &control) : rc;
     if (rc < 0) {
         fl_config_free(a->config);
